@@ -102,7 +102,7 @@ class DpAccessor(ResultMethods):
     @staticmethod
     def _released_html(frame: pd.DataFrame) -> str | None:
         """Return a result that is as it was released as a table for notebooks, else None."""
-        if not isinstance(frame.attrs.get(RECEIPT), dict):
+        if not {RECEIPT, CHANGE} & frame.attrs.keys():
             return None
         from dpframe.pages.tables import released_html
 
@@ -279,9 +279,7 @@ class DpAccessor(ResultMethods):
     ) -> Any:
         """Draw a result as a plotly figure; needs ``pip install 'dpframe[plots]'``.
 
-        For a frame that dpframe returned, or some of its rows; free. The figure writes images:
-        ``result.dp.plot().write_image("x.png")``, or .svg or .pdf. That needs
-        ``pip install 'kaleido>=1'`` and Chrome or Chromium.
+        For a frame that dpframe returned, or some of its rows; free.
 
         Parameters
         ----------
@@ -297,7 +295,8 @@ class DpAccessor(ResultMethods):
         Returns
         -------
         plotly.graph_objects.Figure
-            ``write_html`` writes it; ``write_image`` needs ``pip install kaleido`` and Chrome.
+            ``write_html`` writes it; ``write_image("x.png")``, .svg or .pdf need
+            ``pip install 'kaleido>=1'`` and Chrome.
         """
         from dpframe.pages.plot import change_plot, plot
 

@@ -126,10 +126,13 @@ def _small(text: str = "") -> str:
     return f"<small>{html.escape(text)}</small>" if text else ""
 
 
-def write_page(path: str | Path, make: Callable[[], str], name: str = "path") -> None:
-    """Write a page to a file, completely or not at all; ``name`` is the argument of the path."""
+def write_page(
+    path: str | Path, make: Callable[[], str], name: str = "path", instead: str = ""
+) -> None:
+    """Write a page to a file, completely or not at all; ``name`` is the argument of the path, and
+    ``instead`` a sentence on what writes other files."""
     path = local_file(path, name)
-    check_target(name, path, PAGES, BY_SAVE if name == "report" else "")
+    check_target(name, path, PAGES, instead)
     text = make()
     with replace_file(path, "the report" if name == "report" else "the page") as file:
         file.write(text.encode(errors="replace"))
@@ -149,10 +152,6 @@ def guarantee_line(receipt: Mapping[str, Any], numbers: str) -> str:
         f"<p>{numbers} with {html.escape(receipt['guarantee'])}. "
         "<a href='#promise-title'>What this promises</a></p></details>"
     )
-
-
-BY_SAVE = 'Other files are written by result.dp.save("x.xlsx").'
-"""What a report says to whoever names a file that is no page."""
 
 
 def figures_list(figures: Iterable[tuple[str, str, str]]) -> str:

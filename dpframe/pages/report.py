@@ -131,7 +131,7 @@ def write_report(
     def make() -> str:
         return report_page(frame, receipt, title=title, kind=kind, measure=measure)
 
-    write_page(path, make, "report")
+    write_page(path, make, "report", 'Other files are written by result.dp.save("x.xlsx").')
 
 
 # -- sections ------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import math
+import shutil
 import unicodedata
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -16,9 +17,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpframe.asking.card import WARNING_LINES
-from dpframe.asking.measure_texts import NOISE_ALONE, bound_words, receipt_measures
+from dpframe.asking.measure_texts import (
+    NOISE_ALONE,
+    bound_words,
+    digits_for_width,
+    receipt_measures,
+)
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.common.digest import RECEIPT, frame_state
+from dpframe.common.digest import CHANGE, RECEIPT, frame_state
 from dpframe.common.texts import fold_rows, visible
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy, as_hierarchies
@@ -27,6 +33,7 @@ from dpframe.pages.page_parts import (
     decimals,
     intervals_sentence,
     not_shown_text,
+    sentence,
 )
 from dpframe.postprocess.shown_nodes import as_nodes, label_joint, nearest_reported
 
@@ -100,6 +107,61 @@ def readable_table(
         depths=[*depths.values()],
         of=len(frame),
     )
+
+
+def change_table(frame: pd.DataFrame, most: int | None) -> ReadableTable:
+    """Return at most ``most`` rows of a frame of changes as texts, all if None.
+
+    Where a release does not report a node, the bounds of its number stand in parentheses.
+    """
+    from pandas.api.types import is_integer_dtype
+
+    facts, shown = frame.attrs[CHANGE], frame.head(len(frame) if most is None else most)
+    columns = [*shown.columns]
+    parts = columns[columns.index("prefix") + 1 : columns.index("before")]
+    half = (shown["change_upper"] - shown["change_lower"]).astype(float) / 2
+    whole = is_integer_dtype(shown["change"])
+    digits = 0 if whole or not (half > 0).any() else digits_for_width(float(half[half > 0].min()))
+    columns = [
+        *(_reported_texts(shown, side, digits) for side in ("before", "after")),
+        *_texts_of_number(shown, ("change", "change_lower", "change_upper"), digits),
+        *_texts_of_number(shown, ("ratio", "ratio_lower", "ratio_upper"), RATIO),
+        ["yes" if clear else "" for clear in shown["more_than_noise"].tolist()],
+    ]
+    names = [" / ".join(parts) or "prefix"]
+    labels = [_whole_labels(shown)]
+    if shown["level"].max() > 1:
+        known = ["", *parts]
+        names.append("level")
+        levels = shown["level"].tolist()
+        labels.append([known[level] if parts else str(level) for level in levels])
+    interval = f"{100 * facts['confidence']:.6g} % interval"
+    together = "all together" if facts["simultaneous"] else "each on its own"
+    times = [_time_of(facts[side]) for side in ("before", "after")]
+    return ReadableTable(
+        heads=(*names, "before", "after", "change", interval, "ratio", interval, "more than noise"),
+        below=(*("" for _ in names), *times, str(facts["measure"]), together, "", together, ""),
+        labels=len(names),
+        rows=[tuple(map(visible, row)) for row in zip(*labels, *columns, strict=True)],
+        depths=[0] * len(shown),
+        of=len(frame),
+    )
+
+
+RATIO = 3
+"""Decimals of a ratio."""
+
+
+def _time_of(facts: Mapping[str, Any]) -> str:
+    """Return the period of a release, or its name."""
+    period = facts.get("period")
+    return str(facts.get("release") or "") if period is None else str(period["text"])
+
+
+def _reported_texts(shown: pd.DataFrame, side: str, digits: int) -> list[str]:
+    numbers, bounds = _texts_of_number(shown, (side, f"{side}_lower", f"{side}_upper"), digits)
+    pairs = zip(numbers, bounds, strict=True)
+    return [number or (f"({ends})" if ends else "") for number, ends in pairs]
 
 
 # -- labels --------------------------------------------------------------------------------------
@@ -222,13 +284,17 @@ def released_html(frame: pd.DataFrame) -> str | None:
     """
     import pandas as pd
 
-    facts = frame.attrs.get(RECEIPT)
-    if not isinstance(facts, dict) or not pd.get_option("display.notebook_repr_html"):
+    facts, changes = frame.attrs.get(RECEIPT), frame.attrs.get(CHANGE)
+    known = isinstance(facts, dict) or isinstance(changes, dict)
+    if not known or not pd.get_option("display.notebook_repr_html"):
         return None
     state = frame_state(frame)
     if state is None or state.sentence:
         return None
-    receipt, most = Receipt(facts), pd.get_option("display.max_rows")
+    most = pd.get_option("display.max_rows")
+    if isinstance(changes, dict):
+        return _shown_html(change_table(frame, most), [sentence(changes["means"])])
+    receipt = Receipt(facts or {})
     table = readable_table(frame, receipt, most)
     if table is None:
         return None
@@ -239,18 +305,25 @@ def released_html(frame: pd.DataFrame) -> str | None:
         if line.name in WARNING_LINES
     ]
     remarks = [intervals_sentence(receipt), not_shown_text(receipt)]
-    if len(table.rows) < table.of:
-        remarks.insert(
-            0,
-            f"The first {len(table.rows):,} of {table.of:,} rows. "
-            'pd.set_option("display.max_rows", None) shows all.',
-        )
     card = [[*map(visible, (q.name, q.value_text, q.meaning_text))] for q in lines]
     promise = f"Privacy card: {receipt['guarantee']}"
+    return _shown_html(table, remarks, loud, fold_rows(promise, card))
+
+
+def _shown_html(
+    table: ReadableTable, remarks: Sequence[str], loud: Sequence[str] = (), card: str = ""
+) -> str:
+    """Return a table between warnings and remarks, with a card below them."""
+    cut = ""
+    if len(table.rows) < table.of:
+        cut = (
+            f"The first {len(table.rows):,} of {table.of:,} rows. "
+            'pd.set_option("display.max_rows", None) shows all.'
+        )
     return (
         f"<div style='{PLAIN}'>{_paragraphs(loud)}"
         f"<div style='overflow-x:auto'>{_table_html(table)}</div>"
-        f"{_paragraphs(remarks)}{fold_rows(promise, card)}</div>"
+        f"{_paragraphs([cut, *remarks])}{card}</div>"
     )
 
 
@@ -321,15 +394,22 @@ NARROW = 24
 """Fewest columns of a terminal that a label may take."""
 
 
-def text_of(frame: pd.DataFrame, receipt: Mapping[str, Any], most: int, width: int) -> str | None:
-    """Return at most ``most`` rows of a released frame as text for a terminal with ``width``
-    columns, and how many follow; None for releases that have no nodes."""
+def result_text(frame: pd.DataFrame, receipt: Mapping[str, Any], most: int) -> str | None:
+    """Return at most ``most`` rows of a result as this terminal can show them; None for releases
+    that have no nodes."""
     table = readable_table(frame, receipt, most)
-    if table is None:
-        return None
+    return None if table is None else _terminal_text(table)
+
+
+def change_text(found: pd.DataFrame, most: int) -> str:
+    """Return at most ``most`` rows of changes as this terminal can show them."""
+    return _terminal_text(change_table(found, most))
+
+
+def _terminal_text(table: ReadableTable) -> str:
     rest = table.of - len(table.rows)
     more = [f"... and {rest} more rows"] if rest else []
-    return "\n".join([*table_lines(table, width), *more])
+    return "\n".join([*table_lines(table, shutil.get_terminal_size().columns), *more])
 
 
 def table_lines(table: ReadableTable, width: int) -> list[str]:

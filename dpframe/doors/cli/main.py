@@ -19,6 +19,7 @@ from dpframe.common.calls import load_name
 from dpframe.common.files import PAGES, replace_file
 from dpframe.doors.cli.output import (
     OUTPUT_OPTIONS,
+    SHOWN,
     UNESCAPED,
     NotPrintedError,
     check_files,
@@ -110,7 +111,9 @@ def _run_change(options: argparse.Namespace) -> int:
                 file.write(text.encode())
     clear = int(found["more_than_noise"].sum())
     said = f"{clear} of {len(found)} changes are more than noise: their intervals leave 0 out"
-    say(first_rows_text(found), styles={0: "strong"})
+    write = load_name("dpframe.pages.tables", "change_text")
+    rows = write(found, SHOWN) if sys.stdout.isatty() else first_rows_text(found)
+    say(rows, styles={0: "strong"})
     say(f"\n{said}. {facts['means']}.", sys.stderr)
     if path is not None:
         say(f"\nwritten to {path}", sys.stderr)

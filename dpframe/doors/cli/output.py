@@ -9,7 +9,6 @@ import json
 import math
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -113,9 +112,8 @@ def readable_numbers(frame: pd.DataFrame) -> pd.DataFrame:
 
 def people_text(result: Release) -> str:
     """Return the first rows of a result as a terminal shows them, and say how many follow."""
-    width, write = shutil.get_terminal_size().columns, load_name("dpframe.pages.tables", "text_of")
-    found = write(result.frame, result.receipt, SHOWN, width)
-    return (found or first_rows_text(readable_numbers(result.frame))) + _bounds_text(result)
+    shown = load_name("dpframe.pages.tables", "result_text")(result.frame, result.receipt, SHOWN)
+    return (shown or first_rows_text(readable_numbers(result.frame))) + _bounds_text(result)
 
 
 def table_text(result: Release) -> str:
@@ -129,14 +127,9 @@ def table_text(result: Release) -> str:
 
 def _bounds_text(result: Release) -> str:
     """Return lines on the numbers that bounds cut."""
+    found = load_name("dpframe.asking.measure_texts", "bound_words")(result.receipt)
     end = "; the interval holds the noise alone"
-    return "".join(f"\n{name}: {words}{end}" for name, words in _bounds_of(result).items())
-
-
-def _bounds_of(result: Release) -> dict[str, str]:
-    """Return what bounds leave of each number, by its name."""
-    found: dict[str, str] = load_name("dpframe.asking.measure_texts", "bound_words")(result.receipt)
-    return found
+    return "".join(f"\n{name}: {words}{end}" for name, words in found.items())
 
 
 def _write_table(result: Release, file: IO[bytes], escaped: bool) -> None:
@@ -207,7 +200,7 @@ def _write_xlsx(result: Release, file: IO[bytes], escaped: bool) -> None:
     book = Workbook(write_only=True)
     body = zip(*(frame[name] for name in frame.columns), strict=True)
     card = [[q.name, q.value_text, q.meaning_text] for q in receipt.card_lines]
-    bounds = _bounds_of(result)
+    bounds = load_name("dpframe.asking.measure_texts", "bound_words")(receipt)
     for title, rows in (
         ("result", [[str(name) for name in frame.columns], *map(list, body)]),
         ("privacy card", card),

@@ -18,7 +18,15 @@ import dpframe as dp
 from dpframe.common.calls import _show_results
 from dpframe.common.digest import seal_frame
 from dpframe.doors.accessor import DpAccessor
-from dpframe.pages.tables import _cells_of, readable_table, released_html, table_lines, text_of
+from dpframe.pages.tables import (
+    _cells_of,
+    change_table,
+    change_text,
+    readable_table,
+    released_html,
+    result_text,
+    table_lines,
+)
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 TRIPS = pd.DataFrame(
@@ -129,9 +137,11 @@ def test_a_table_that_is_cut_keeps_whole_labels(sales: pd.DataFrame) -> None:
 def test_a_release_of_nothing_is_a_table_with_a_head() -> None:
     rows = pd.DataFrame({"a": [f"k{n}" for n in range(500)]})
     nothing = rows.dp.hhh("a", remainder=False, **BUDGET)
-    assert (len(nothing), rows_of(nothing)) == (0, [])
+    empty = readable_table(nothing, nothing.dp.receipt, 40)
+    assert empty is not None
+    assert (len(nothing), empty.rows) == (0, [])
     assert "95 % interval" in (released_html(nothing) or "")
-    assert text_of(nothing, nothing.dp.receipt, 40, 80) == "a  count  95 % interval"
+    assert result_text(nothing, nothing.dp.receipt, 40) == "a  count  95 % interval"
 
 
 # -- notebooks -----------------------------------------------------------------------------------
@@ -207,6 +217,26 @@ def test_only_what_was_released_has_a_card(sales: pd.DataFrame) -> None:
     assert type(sales) is pd.DataFrame
     assert sales._repr_html_().startswith("<div>\n<style scoped>")
     assert "level" in repr(sales)
+
+
+def test_changes_are_a_table_too() -> None:
+    """Law: what one release does not report stands as its bounds; a part of it is pandas'."""
+    spent = {"epsilon": 9.0, "delta": 1e-6}
+    before = TRIPS.dp.hhh(["origin", "dest"], **spent)
+    after = TRIPS[TRIPS["dest"] != "SFO"].dp.hhh(["origin", "dest"], **spent)
+    found = dp.change(before, after)
+    table = change_table(found, None)
+    assert table.heads[:5] == ("origin / dest", "level", "before", "after", "change")
+    assert [row[0] for row in table.rows] == ["(all)", "EWR / ORD", "JFK / LAX", "JFK / SFO"]
+    (gone,) = (row for row in table.rows if row[0] == "JFK / SFO")
+    assert (gone[1], gone[3][0], gone[4]) == ("dest", "(", "")
+    assert gone[-1] == "yes"
+    page = released_html(found) or ""
+    assert page.index("95 % interval") < page.index("hold the true change")
+    assert "Privacy card" not in page
+    for other in (found.head(2), found.assign(change=0)):
+        assert DpAccessor._released_html(other) is None
+    assert change_text(found, 2).endswith("... and 2 more rows")
 
 
 @pytest.fixture
