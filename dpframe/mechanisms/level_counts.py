@@ -45,7 +45,7 @@ Source: stability histograms (Bun, Nissim and Stemmer, 2019), one a level, with 
 
 Source: Ghazi, Kamath, Kumar, Manurangsi and Wu, "On Differentially Private Counting on Trees"
 (2023), "CT": Algorithms 1 (classification) and 2 (reduction). Neighbours: one record, which moves
-every node on one path by 1. Of use for very large counts only (docs/relative_counts.md).
+every node on one path by 1. Of use for very large counts only (docs/tree_counts.md).
 
 How the printed algorithms are read here (each point is needed):
 

@@ -256,7 +256,7 @@ def tree_counts(
     mechanism
         "additive" (default): a noisy histogram for each level, by "laplace" or "gaussian",
         whichever has less noise on its noisiest level. "hhh": heavy hitters (:func:`hhh`), added
-        up. "relative": an error relative to the count (docs/relative_counts.md).
+        up. "relative": an error relative to the count (docs/tree_counts.md).
     level_weights
         How the budget is divided: one positive number for each level, level 0 first. By default the
         division with the smallest largest error.
