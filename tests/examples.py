@@ -1,4 +1,4 @@
-"""Files for the examples of the README: ``python -m tests.examples`` makes them where you are.
+"""Files for the examples of ``docs/command_line.md``: ``python -m tests.examples`` makes them here.
 
 Everything in them is made up: 3,000 visits of 300 people to a shop.
 """
@@ -36,7 +36,7 @@ def visits(rows: int = 3000) -> pd.DataFrame:
 
 
 def make(folder: Path) -> None:
-    """Write the files that the README reads."""
+    """Write the files that the page reads."""
     frame = visits()
     for name in ("visits.parquet", "sales.parquet", "logs/a.parquet", "logs/2026-11-01/a.parquet"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

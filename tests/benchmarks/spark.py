@@ -5,7 +5,7 @@ Run with ``python -m tests.benchmarks.spark [--rows 1e6,1e7] [--turns 5] [--leav
 *time*: both read the same file in the same session, both return what reaches the
 band, the two take turns and ratios are taken turn by turn. *memory*: the highest resident memory of
 the Python driver during a release, for ten times as many distinct leaves. *bytes*: what Spark says
-that it shuffled, beside what ``predicted`` computes (docs/spark.md).
+that it shuffled, beside what ``predicted`` computes (docs/warehouses.md).
 """
 
 from __future__ import annotations

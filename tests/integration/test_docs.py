@@ -102,7 +102,7 @@ def run(block: Block, names: dict[str, Any], page: str) -> None:
         assert not TYPED.search(block.text), f"{where}: who types this runs it"
 
 
-AT_ONCE = (*GUIDES, HERE / "docs" / "tour.md")
+AT_ONCE = (*GUIDES, HERE / "docs" / "index.md")
 """What comes first; the other pages take longer, and are typed beside the engines."""
 
 MARKED = [
@@ -119,7 +119,7 @@ def test_every_block_runs_after_those_before_it(
     if not any(block.language for block in found):
         return
     monkeypatch.chdir(tmp_path)
-    if page.name in ("tour.md", "index.md", "command_line.md", "notebooks.md"):
+    if page.name == "command_line.md":
         examples.make(tmp_path)
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in found:

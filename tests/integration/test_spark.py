@@ -505,7 +505,7 @@ def test_columns_that_cannot_be_read(session: Any, ledger: Ledger) -> None:
 
 def test_an_explanation_of_a_spark_frame_runs_nothing(session: Any, folder: Path) -> None:
     """Law: of a frame of Spark it reads names and types; the plan is that of the call, for a stream
-    that of one sketch (docs/spark.md). A step of it that reads rows is noticed if it runs."""
+    that of one sketch (docs/streaming.md). A step of it that reads rows is noticed if it runs."""
     marker = folder / "explained"
     rows = session.range(9).selectExpr("concat('a/', id) AS path")
     watched = rows.mapInArrow(reading(str(marker)), "path string")

@@ -130,7 +130,7 @@ def hhh(
     ----------
     source
         A pandas or Polars frame, Arrow table, DuckDB relation, path of a parquet or CSV file, or
-        Spark DataFrame, which Spark counts (docs/spark.md).
+        Spark DataFrame, which Spark counts (docs/warehouses.md).
     hierarchy
         ``"ip:src"``, a list of columns from coarse to fine, or an object such as
         ``dp.ip("src")``; see :mod:`dpframe.hierarchy`. Its height never depends on the data.

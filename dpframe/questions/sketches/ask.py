@@ -78,7 +78,7 @@ def number_receipt(receipt: Receipt, number: int) -> Receipt:
 Streams = TypeVar("Streams", bound=StreamingHHH)
 FEW_RECORDS = 50
 """A sum is better than a bounded merge for up to this number times k^(3/2) times sqrt(levels)
-records (docs/sketches.md)."""
+records (docs/streaming.md)."""
 
 
 class _Releasable(Sketch):
@@ -160,7 +160,7 @@ class _Releasable(Sketch):
         Lebeda, Tetek: Better Differentially Private Approximate Histograms and Heavy Hitters using
         the Misra-Gries Sketch, PODS 2023. One stream: Algorithm 2. Sum and universe: Algorithm 3.
         Bounded merge: Corollary 2. Users: Algorithm 4, Corollary 10. Noise on integers:
-        docs/sketches.md.
+        docs/streaming.md.
 
         Examples
         --------
