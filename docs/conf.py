@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,15 @@ from sphinx.application import Sphinx
 
 from dpframe import __version__
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests import references
+
 
 def setup(app: Sphinx) -> None:
-    """Pages with plots find plotly.js in the site."""
+    """Pages with plots find plotly.js in the site, and long signatures are short."""
+    app.connect("autodoc-process-signature", short_signature)
+    app.connect("autodoc-process-docstring", grouped_parameters, priority=400)  # before napoleon
     app.connect("builder-inited", plotly_beside)
     app.connect("html-page-context", with_plots)
 
@@ -30,6 +37,19 @@ def with_plots(app: Sphinx, page: str, template: str, context: dict[str, Any], t
     if 'class="plot"' in context.get("body", ""):
         app.add_js_file("plotly.min.js")
         app.add_js_file("plots.js")
+
+
+def short_signature(
+    app: Sphinx, kind: str, name: str, what: Any, options: Any, said: str, returned: str
+) -> tuple[str, str] | None:
+    short = references.short_signature(what)
+    return (short, returned) if short else None
+
+
+def grouped_parameters(
+    app: Sphinx, kind: str, name: str, what: Any, options: Any, lines: list[str]
+) -> None:
+    lines[:] = references.grouped_parameters(what, "\n".join(lines)).split("\n")
 
 
 project = "dpframe"
@@ -75,7 +95,7 @@ autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
 napoleon_numpy_docstring = True
 napoleon_google_docstring = False
-napoleon_custom_sections = ["Privacy"]
+napoleon_custom_sections = ["Privacy", *((g, "params_style") for g in [*references.GROUPS][1:])]
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

@@ -1,5 +1,7 @@
 """What is made of declarations beside SQL: references in the docs, signatures for type checkers.
 
+The site shows long signatures short, with parameters in groups (``docs/conf.py``).
+
 ``python -m tests.references`` writes them.
 """
 
@@ -138,6 +140,78 @@ def _stub(name: str, signature: inspect.Signature) -> str:
 
 def _written(default: object) -> str:
     return f'"{default}"' if isinstance(default, str) else repr(default)
+
+
+LONG = 6
+"""Parameters of a signature that is shown whole."""
+
+GROUPS = {
+    "Parameters": "source hierarchy by measures column columns k table dialect types epsilon delta",
+    "Who is protected": "user contribution max_contributions at_most nodes_per_user devices "
+    "participation neighbours",
+    "What is shown": "threshold keys heavy remainder totals weight max_weight consistent "
+    "confidence",
+    "How it is computed": "",
+    "Period, budget and name": "period ledger release data progress",
+    "Counted elsewhere": "candidates plan",
+}
+"""Parameters of the questions by subject; those without one are of the computation."""
+
+GROUP_OF = {name: group for group, names in GROUPS.items() for name in names.split()}
+PARAMETERS = re.compile(
+    r"^Parameters\n-+\n(.*?)\n(?=\n\S[^\n]*\n-{3,}\n|\Z)", re.DOTALL | re.MULTILINE
+)
+PAGE = re.compile(r"(?<!`)docs/([\w/-]+)\.md")
+
+
+def _parameters(what: object) -> dict[str, inspect.Parameter]:
+    try:
+        found = dict(inspect.signature(what).parameters)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return {}
+    found.pop("self", None)
+    return found
+
+
+def short_signature(what: object) -> str | None:
+    """What a call must name, if there is much more."""
+    parameters = _parameters(what)
+    if len(parameters) <= LONG:
+        return None
+    shown: list[str] = []
+    for p in parameters.values():
+        if p.kind is p.KEYWORD_ONLY and "*" not in shown:
+            shown.append("*")
+        if p.kind is not p.KEYWORD_ONLY or p.default is p.empty or p.name in ("epsilon", "delta"):
+            shown.append(p.name)
+    return f"({', '.join(shown)}, ...)"
+
+
+def grouped_parameters(what: object, text: str) -> str:
+    """A docstring with the parameters of a long signature by subject, and with links to pages."""
+    parameters = _parameters(what)
+    text = PAGE.sub(r":doc:`/\1`", text)
+    section = PARAMETERS.search(text)
+    if len(parameters) <= LONG or not section:
+        return text
+    groups: dict[str, list[str]] = {group: [] for group in GROUPS}
+    for entry in re.split(r"\n(?=\S)", section[1].rstrip()):
+        head, _, about = entry.partition("\n")
+        name = re.split("[,: ]", head)[0]
+        typed = head if ":" in head else f"{head} : {_type(parameters.get(name))}".rstrip(" :")
+        group = GROUP_OF.get(name, "How it is computed")
+        groups[group].append(f"{typed}\n{about}" if about else typed)
+    made = [f"{g}\n{'-' * len(g)}\n" + "\n".join(e) + "\n" for g, e in groups.items() if e]
+    return text[: section.start()] + "\n".join(made) + text[section.end() :]
+
+
+def _type(parameter: inspect.Parameter | None) -> str:
+    if parameter is None or parameter.annotation is parameter.empty:
+        return ""
+    said = str(parameter.annotation).removesuffix(" | None")
+    if parameter.default in (None, parameter.empty):
+        return said
+    return f"{said}, default {parameter.default!r}"
 
 
 MADE_FILES: dict[str, Callable[[], str]] = {

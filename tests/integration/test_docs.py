@@ -156,6 +156,32 @@ def test_the_readme_is_one_page() -> None:
     assert len((HERE / "README.md").read_text("utf-8").split()) <= 500
 
 
+def of_the_toctree(caption: str) -> list[str]:
+    """The pages under a caption of the front page."""
+    front = (HERE / "docs" / "index.md").read_text("utf-8")
+    return front.partition(f":caption: {caption}\n\n")[2].partition("\n```")[0].split()
+
+
+QUESTIONS = ("hhh", "rollup", "tree_counts", "heavy_hitters", "synthesize", "prefix_tree")
+
+
+def test_the_front_page_leads_to_every_question_and_how_to() -> None:
+    """Also to ``heavy_hitters``, which shows most."""
+    front = (HERE / "docs" / "index.md").read_text("utf-8")
+    links = re.findall(r"\[([^\]]+)\]\((\w+)\.md\)", front)
+    assert {one for one in QUESTIONS if not any(f"`{one}`" in said for said, _ in links)} == set()
+    assert set(of_the_toctree("How to")) - {page for _, page in links} == set()
+
+
+def test_how_tos_are_short() -> None:
+    """Beside the README and what one reads first they are a manual that somebody reads."""
+    pages = [*of_the_toctree("How to"), *of_the_toctree("Start")]
+    words = {page: len((HERE / "docs" / f"{page}.md").read_text("utf-8").split()) for page in pages}
+    assert len(words) > 15
+    assert {page: n for page, n in words.items() if n > 2000} == {}
+    assert sum(words.values()) <= 22_000
+
+
 LINK = re.compile(r"(?:\]\(|src(?:set)?=\")(?!https?:|#)([^)\"#]+)")
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from pathlib import Path
 
 import pytest
 
+import dpframe as dp
 from tests import references, site, walks
 
 
@@ -23,6 +26,37 @@ def test_every_question_and_command_is_there() -> None:
     for name in ("hhh", "explain-rollup", "run", "publish", "plan-series hhh", "completion"):
         assert f"## dpframe {name}\n" in commands, name
     assert "`--epsilon`" in commands
+
+
+QUESTIONS = [dp.hhh, dp.rollup, dp.tree_counts, dp.heavy_hitters, dp.synthesize, dp.prefix_tree]
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.__name__)
+def test_a_long_signature_is_short_and_loses_no_parameter(question: object) -> None:
+    """The site shows what a call must name, then every parameter once, by subject."""
+    short = references.short_signature(question)
+    assert short is not None
+    assert len(short) < 60
+    assert "epsilon" in short
+    assert short.endswith(", ...)")
+    said = inspect.getdoc(question) or ""
+    grouped = references.grouped_parameters(question, said)
+    names = re.compile(r"^(\w+(?:, \w+)*)(?: : .*)?$", re.MULTILINE)
+    assert grouped.index("\nParameters\n---") < grouped.index("\nWho is protected\n---")
+    for name in inspect.signature(question).parameters:  # type: ignore[arg-type]
+        before, after = (
+            sum(name in one.split(", ") for one in names.findall(text)) for text in (said, grouped)
+        )
+        assert before == after == 1, name
+
+
+def test_a_short_signature_stays_as_it_is() -> None:
+    """Negative control: nothing is grouped where little is to be read."""
+    assert references.short_signature(dp.verify) is None
+    text = "Says.\n\nParameters\n----------\nresult\n    See docs/sql.md."
+    assert references.grouped_parameters(dp.verify, text) == text.replace(
+        "docs/sql.md", ":doc:`/sql`"
+    )
 
 
 # -- what checks the built site --------------------------------------------------------------------
