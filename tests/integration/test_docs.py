@@ -15,10 +15,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pandas as pd
 import pytest
 
 from dpframe.doors.cli.main import main
@@ -173,10 +175,67 @@ def test_the_front_page_leads_to_every_question_and_how_to() -> None:
     assert set(of_the_toctree("How to")) - {page for _, page in links} == set()
 
 
+def flights_of(labels: pd.DataFrame, title: str, label: str) -> pd.DataFrame:
+    """The departures that a row of a table is about: ``EWR / ORD``, ``EWR * UA``, ``2013-01``."""
+    if title in set(labels["origin"]):
+        labels = labels[labels["origin"] == title]
+    if label == "everything":
+        return labels
+    if label in ("January", "February", "March", "April"):
+        return labels[labels["date"].dt.month_name() == label]
+    if re.fullmatch(r"\d{4}-\d\d", label):
+        return labels[labels["date"].dt.strftime("%Y-%m") == label]
+    for part in re.split(r" [/*] ", label):
+        column = next(c for c in ("origin", "dest", "carrier") if part in set(labels[c]))
+        labels = labels[labels[column] == part]
+    return labels
+
+
+def rows_beside_the_truth(page: str) -> Iterator[tuple[str, str, str, list[int]]]:
+    """Title of the table, label of the row, what is counted; low, high and truth."""
+    text = (HERE / "docs" / f"{page}.md").read_text("utf-8")
+    for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        head, _, *rows = [[c.strip() for c in r[1:-1].split("|")] for r in table.splitlines()]
+        if head[3::3] != ["truth"] * (len(head) // 3) or len(head) % 3 != 1:
+            continue
+        for label, *cells in rows:
+            for k in range(0, len(cells), 3):
+                numbers = re.findall(r"[\d,]+", " ".join(cells[k + 1 : k + 3]))
+                yield head[0], label, head[k + 1], [int(n.replace(",", "")) for n in numbers]
+
+
+def test_the_truth_beside_a_result_is_exact() -> None:
+    """Law: in every table that shows it; most intervals hold it."""
+    flights = pd.read_parquet(files("dpframe") / "data/flights.parquet")
+    flights["date"] = pd.to_datetime(flights["date"])
+    held = []
+    for page in ("index", "rollup", "cubes", "tree_counts", "series"):
+        for title, label, counted, (low, high, truth) in rows_beside_the_truth(page):
+            about = flights_of(flights, title, label)
+            exact = about["aircraft"].nunique() if counted == "aircraft" else len(about)
+            assert truth == exact, (page, label)
+            held.append(low <= truth <= high)
+    assert len(held) > 40
+    assert sum(held) > 0.85 * len(held)
+
+
+def test_pages_that_the_code_names_are_there() -> None:
+    """Docstrings and messages that send a reader to a page."""
+    code = [*(HERE / "dpframe").rglob("*.py"), *(HERE / "tests").rglob("*.py")]
+    named = {
+        (file.name, page)
+        for file in code
+        for page in re.findall(r"docs/[\w/-]+\.md", file.read_text("utf-8"))
+    }
+    assert len(named) > 30
+    assert sorted((name, page) for name, page in named if not (HERE / page).is_file()) == []
+
+
 def test_how_tos_are_short() -> None:
     """Beside the README and what one reads first they are a manual that somebody reads."""
     pages = [*of_the_toctree("How to"), *of_the_toctree("Start")]
-    words = {page: len((HERE / "docs" / f"{page}.md").read_text("utf-8").split()) for page in pages}
+    paths = {page: HERE / "docs" / f"{page}.md" for page in pages if "/" not in page}
+    words = {page: len(path.read_text("utf-8").split()) for page, path in paths.items()}
     assert len(words) > 15
     assert {page: n for page, n in words.items() if n > 2000} == {}
     assert sum(words.values()) <= 22_000
