@@ -165,34 +165,41 @@ def place_users(
 
 
 @compile_loop
-def importance_squares(starts: Whole, node: Nodes, searched: Whole, importance: Whole) -> Whole:
-    """Return for every group the sum of the squared importance of its first ``searched`` nodes."""
-    out = np.zeros(len(starts) - 1, dtype=np.int64)
-    for u in range(len(out)):
-        total = 0
-        for i in range(starts[u], starts[u] + searched[u]):
-            one = importance[node[i]]
-            total += one * one
-        out[u] = total
-    return out
+def _floor_root(square: int) -> int:
+    """The largest whole number whose square is at most ``square``, below 2**52."""
+    root = int(np.sqrt(np.float64(square)))
+    if root * root > square:
+        return root - 1
+    return root + 1 if (root + 1) * (root + 1) <= square else root
 
 
 @compile_loop
 def node_weights(
-    starts: Whole, node: Nodes, searched: Whole, importance: Whole, length: Whole, norm: Whole
+    starts: Whole, node: Nodes, searched: Whole, importance: Whole, shares: Whole, norm: int
 ) -> Whole:
-    """Return for every node the sum over groups of the group's ``norm`` times its importance,
-    divided by the group's ``length`` and rounded down. Only the first ``searched`` nodes of a
-    group count."""
-    out = np.zeros(len(importance), dtype=np.int64)
-    for u in range(len(length)):
-        if length[u] == 0:
-            continue
-        whole, parts = np.uint64(norm[u]), np.uint64(length[u])  # faster to divide than signed
-        for i in range(starts[u], starts[u] + searched[u]):
-            one = importance[node[i]]
-            if one > 0:
-                out[node[i]] += np.int64(whole * np.uint64(one) // parts)
+    """Return for every node the sum of what users give, as ``UserNodes.weigh`` says."""
+    out, width = np.zeros(len(importance), dtype=np.int64), len(shares)
+    squares = np.empty(width, dtype=np.int64)
+    for first in range(0, len(starts) - 1, width):
+        whole = 0
+        for g in range(width):
+            total = 0
+            for i in range(starts[first + g], starts[first + g] + searched[first + g]):
+                one = importance[node[i]]
+                total += one * one
+            squares[g] = total
+            whole += shares[g] if total > 0 else 0
+        for g in range(width):
+            if squares[g] == 0:
+                continue
+            own = norm if width == 1 else _floor_root(norm * norm * shares[g] // whole)
+            length = _floor_root(squares[g])
+            length += length * length < squares[g]
+            all_of_it, parts = np.uint64(own), np.uint64(length)  # faster to divide than signed
+            for i in range(starts[first + g], starts[first + g] + searched[first + g]):
+                one = importance[node[i]]
+                if one > 0:
+                    out[node[i]] += np.int64(all_of_it * np.uint64(one) // parts)
     return out
 
 
@@ -220,11 +227,18 @@ def count_found_nodes(starts: Whole, node: Nodes, found: Flags) -> Whole:
 
 
 @compile_loop
-def weight_sums(starts: Whole, node: Nodes, found: Flags, weight: Whole) -> Whole:
-    """Return for every ``found`` node the sum of the weights of its groups; 0 for others."""
+def user_weights(
+    starts: Whole, node: Nodes, found: Flags, width: int, norm: int, at_most: int
+) -> Whole:
+    """Return for every ``found`` node the sum of what users with ``width`` groups each give, as
+    ``UserNodes.count_users`` says; 0 for others."""
     out = np.zeros(len(found), dtype=np.int64)
-    for u in range(len(weight)):
-        for i in range(starts[u], starts[u + 1]):
+    for first in range(0, len(starts) - 1, width):
+        many = 0
+        for i in range(starts[first], starts[first + width]):
+            many += found[node[i]]
+        weight = _floor_root(norm * norm // max(many, at_most))
+        for i in range(starts[first], starts[first + width]):
             if found[node[i]]:
-                out[node[i]] += weight[u]
+                out[node[i]] += weight
     return out

@@ -149,10 +149,9 @@ class UserNodes:
 
             def of_some(first: int, last: int) -> Ints:
                 some = self.starts[first : last + 1], self.node, self.searched[first:last]
-                squares = loops.importance_squares(*some, importance)
-                norms = self._norms(squares, norm)
-                return np.asarray(loops.node_weights(*some, importance, ceil_root(squares), norms))
+                return np.asarray(loops.node_weights(*some, importance, shares, norm))
 
+            shares = np.array(self.shares)
             return np.asarray(sum(self._by_ranges(of_some)))
         kept = self.taking_part & (importance[self.node] > 0)
         group, node = self._group[kept], self.node[kept]
@@ -179,15 +178,15 @@ class UserNodes:
         """Weights of all users at the ``shown`` nodes alone. A user with up to ``at_most`` of them
         gives the root of norm^2 / at_most to each, a user with n > at_most the root of norm^2 / n:
         rounded down, so that a user's Euclidean norm is at most ``norm``."""
-        own = floor_root(norm * norm // np.maximum(self._count_nodes(shown), at_most))
-        weight = np.repeat(own, len(self.shares))
         if (loops := _loops(len(self.node))) is not None:
 
             def at_some(first: int, last: int) -> Ints:
-                some = self.starts[first : last + 1]
-                return np.asarray(loops.weight_sums(some, self.node, shown, weight[first:last]))
+                some = self.starts[first : last + 1], self.node, shown, len(self.shares)
+                return np.asarray(loops.user_weights(*some, norm, at_most))
 
             return np.asarray(sum(self._by_ranges(at_some)))[shown]
+        own = floor_root(norm * norm // np.maximum(self._count_nodes(shown), at_most))
+        weight = np.repeat(own, len(self.shares))
         kept = shown[self.node]
         return node_sums(self.node[kept], weight[self._group[kept]], self.size)[shown]
 
