@@ -9,6 +9,7 @@ ledger takes the curve, the receipt its facts on noise, and the card its lines.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
@@ -407,6 +408,24 @@ def invalid_notices(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[Line]:
         _mostly_invalid_line(column, hierarchy.kind)
         for column in _mostly_invalid_columns(frame, hierarchy)
     ]
+
+
+ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}|[0-9a-f:]*:[0-9a-f:]*:[0-9a-f:]*", re.IGNORECASE)
+"""How addresses are written, roughly."""
+
+
+def address_notices(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[Line]:
+    """Return a line if the released values of a single column are addresses."""
+    if hierarchy.kind != "columns" or hierarchy.height != 1:
+        return []
+    values = [v for v in frame["prefix"].astype("str") if v not in ("*", INVALID, OTHER)]
+    if not values or not all(map(ADDRESS.fullmatch, values)):
+        return []
+    meaning = (
+        "{asked} shows their networks, too, and those of which no address reaches the threshold"
+    )
+    asked = f"hhh of 'ip:{hierarchy.source_columns[0]}'"
+    return [Line.of("notice", "the values are addresses", meaning, asked=asked)]
 
 
 def zero_weights_notices(frame: pd.DataFrame, column: str) -> list[Line]:

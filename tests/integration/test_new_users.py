@@ -402,3 +402,17 @@ def test_a_verdict_as_json(tmp_path: Path, capsys: Any) -> None:
     (tmp_path / "r.json").write_text('{"guarantee": "none"}')
     code = cli.main(["verify", str(tmp_path / "r.json"), "--json"])
     assert json.loads(capsys.readouterr().out)["code"] == code > 0
+
+
+def test_a_column_of_addresses_is_told_its_hierarchy(tmp_path: Path, capsys: Any) -> None:
+    """Law: by released values alone; what is said to ask shows the networks."""
+    logs = pd.DataFrame({"src": [f"10.0.{n % 5}.7" for n in range(3000)], "name": "x"})
+    logs.to_parquet(tmp_path / "f.parquet")
+    command = ["hhh", str(tmp_path / "f.parquet"), "src", "--epsilon=1", "--delta=1e-6"]
+    assert cli.main(command) == 0
+    assert "hhh of 'ip:src' shows their networks, too" in capsys.readouterr().err
+    command[2] = "ip:src"
+    assert cli.main(command) == 0
+    assert "10.0.0.0/16" not in capsys.readouterr().err
+    assert "addresses" not in str(logs.dp.hhh("name", **BUDGET).dp.receipt)
+    assert "addresses" not in str(logs.head(0).dp.hhh("src", **BUDGET).dp.receipt)

@@ -17,6 +17,7 @@ from dpframe.asking.card import (
     DrawList,
     Line,
     Text,
+    address_notices,
     counts_game,
     hierarchy_lines,
     invalid_notices,
@@ -318,7 +319,8 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
         if self.unit.measured and (empty := zero_measure_notices(frame, self.unit)):
             return said.with_notices([*invalid, *empty])
         said, nothing = self._with_not_shown(said, frame)
-        return said.with_notices([*(invalid or nothing), *wide_interval_notices(frame)])
+        told = [*wide_interval_notices(frame), *address_notices(frame, self.hierarchy)]
+        return said.with_notices([*(invalid or nothing), *told])
 
     def _with_not_shown(self, facts: Receipt, frame: pd.DataFrame) -> tuple[Receipt, list[Line]]:
         """Return the receipt with what is not shown, and a notice if nothing is."""

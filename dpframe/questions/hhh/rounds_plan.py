@@ -19,6 +19,7 @@ from dpframe.asking.card import (
     DrawList,
     Line,
     Text,
+    address_notices,
     invalid_notices,
     wide_interval_notices,
 )
@@ -319,7 +320,8 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
         invalid = [] if cells else invalid_notices(frame, self.hierarchy)
         said, nothing = self._with_not_shown(said, frame)
         apart = [ONE_NODE_NOTICE] if noisy.apart and self.shares_show_more_of_one() else []
-        return said.with_notices([*(invalid or nothing), *apart, *wide_interval_notices(frame)])
+        told = [*apart, *wide_interval_notices(frame), *address_notices(frame, self.hierarchy)]
+        return said.with_notices([*(invalid or nothing), *told])
 
     @property
     def sight(self) -> Sight:
