@@ -416,3 +416,21 @@ def test_a_column_of_addresses_is_told_its_hierarchy(tmp_path: Path, capsys: Any
     assert "10.0.0.0/16" not in capsys.readouterr().err
     assert "addresses" not in str(logs.dp.hhh("name", **BUDGET).dp.receipt)
     assert "addresses" not in str(logs.head(0).dp.hhh("src", **BUDGET).dp.receipt)
+
+
+def test_a_page_of_users_begins_with_the_number_and_its_unit(tmp_path: Path) -> None:
+    """Law: what a user with many nodes counts is said, and not in the first sentence."""
+    RECEIPTS.dp.hhh(["country", "product"], user="customer", **BUDGET).dp.report(
+        tmp_path / "page.html"
+    )
+    page = (tmp_path / "page.html").read_text()
+    told = page.partition("<p class='answer'>")[2].partition("</p>")[0]
+    assert "<bdi>different users</bdi> in all (" in told
+    assert "at_most" not in told
+    assert "counts less than 1" in page
+
+
+def test_addresses_of_every_day() -> None:
+    logs = pd.DataFrame({"ts": pd.Timestamp("2026-01-05"), "src_ip": ["10.0.0.1"] * 900})
+    found = logs.dp.hhh("date:ts?levels=day > ip:src_ip", **BUDGET)
+    assert "2026-01-05" in found["prefix"][1]
