@@ -314,6 +314,10 @@ NOISE_ALONE = "noise alone"
 """What the interval of a number holds, where bounds cut what is added up."""
 
 
+FULLY = " fully at up to "
+"""Stands before the number of nodes of a user that count fully."""
+
+
 def bound_words(facts: Mapping[str, Any]) -> dict[str, str]:
     """Return what bounds leave of each number of a receipt, such as "each customer up to 5,000".
 
@@ -328,9 +332,16 @@ def bound_words(facts: Mapping[str, Any]) -> dict[str, str]:
     return {name: words for name, words in found.items() if words}
 
 
-def cut_words(facts: Mapping[str, Any], column: str) -> str:
-    """Return what stands beside the interval of a number that bounds cut; else an empty text."""
+def cut_words(facts: Mapping[str, Any], column: str, *, total: bool = False) -> str:
+    """Return what stands beside the interval of a number that bounds cut; else an empty text.
+
+    ``total`` says that it is the number of everything. There a user has one node, and counts fully
+    where no bound is one for the total and other nodes.
+    """
     words = bound_words(facts).get(column)
+    apart = facts["mechanism"] != "rounds" or not isinstance(facts.get("at_most_above"), int)
+    if total and apart and words is not None and FULLY in words:
+        return ""
     return f"{NOISE_ALONE}; {words}" if words else ""
 
 
@@ -368,12 +379,12 @@ def _nodes_bound(facts: Mapping[str, Any]) -> str:
     """Return at how many nodes of a level a user counts fully."""
     most, above = facts["at_most"], facts.get("at_most_above")
     if above is None:
-        return f"{_bounded_one(facts)} fully at up to {_number_of(most, 'node')}"
+        return f"{_bounded_one(facts)}{FULLY}{_number_of(most, 'node')}"
     least = (
         min(above[1:] or above) if isinstance(above, Sequence) else above
     )  # everybody has 1 total
     lowest = f"{_amount_text(most)} of the lowest"
-    return f"{_bounded_one(facts)} fully at up to {_number_of(least, 'node')}, {lowest}"
+    return f"{_bounded_one(facts)}{FULLY}{_number_of(least, 'node')}, {lowest}"
 
 
 def _measure_bound(said: Mapping[str, Any], facts: Mapping[str, Any]) -> str:

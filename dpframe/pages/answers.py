@@ -220,7 +220,7 @@ def _total_sentence(about: _Question) -> str:
     if len(total) != 1 or total[0] is None:
         return "How much there is in all is not part of what is shown here."
     number = f"<strong>{about.number(total[0].value)}</strong>"
-    sure = sure_text(shown.receipt, about.measure.name)
+    sure = sure_text(shown.receipt, about.measure.name, total=True)
     ends = f" ({about.ends(total[0].lower, total[0].upper)}, {html.escape(sure)})"
     what = f"<bdi>{html.escape(about.what)}</bdi>"
     if shown.is_rollup:

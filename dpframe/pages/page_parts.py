@@ -230,9 +230,10 @@ def figure_text(number: float, digits: int) -> str:
     return f"{number:,.{digits}f}" if isinstance(number, float) else f"{number:,}"
 
 
-def sure_text(receipt: Receipt, column: str) -> str:
+def sure_text(receipt: Receipt, column: str, *, total: bool = False) -> str:
     """Return what stands beside an interval: its confidence, and what bounds cut of its number."""
-    return ", ".join(filter(None, (confidence_percent(receipt), cut_words(receipt, column))))
+    cut = cut_words(receipt, column, total=total)
+    return ", ".join(filter(None, (confidence_percent(receipt), cut)))
 
 
 def confidence_percent(receipt: Receipt) -> str:
@@ -542,8 +543,8 @@ def _cell_figures(
     if len(rest) == 1 and rest["residual"].notna().all():
         value, *ends = (rest[name].tolist()[0] for name in ("residual", "lower", "upper"))
         title = number.title if number.overlap else "In none"
-        between = f"{' to '.join(map(number.write, ends))}, {sure_text(receipt, number.bounded)}"
-        rows.append((title, number.write(value), between))
+        sure = sure_text(receipt, number.bounded, total=True)
+        rows.append((title, number.write(value), f"{' to '.join(map(number.write, ends))}, {sure}"))
     threshold = figure_text(receipt["threshold"], receipt.digits)
     residual = "" if number.overlap else "residual "
     what = f"{residual}{receipt.count_noun}" if is_count else "from which a cell is shown"

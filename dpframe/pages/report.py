@@ -269,13 +269,13 @@ def _report_figures(
         for measure in measures[:TOTALS]:
             digits = decimals(frame, measure)
             value, lower, upper = (f"{total[c].iloc[0]:,.{digits}f}" for c in measure.columns)
-            between = f"{lower} to {upper}, {sure_text(receipt, measure.name)}"
+            between = f"{lower} to {upper}, {sure_text(receipt, measure.name, total=True)}"
             rows.append((measure.name, value, between))
     elif len(total) == 1:
         numbers = (finite_numbers(total[name])[0] for name in ("count", "lower", "upper"))
         count, lower, upper = ("" if n is None else figure_text(n, receipt.digits) for n in numbers)
         between = f"{lower} {f'to {upper}' if upper else 'upwards'}"
-        between += f", {sure_text(receipt, 'count')}"
+        between += f", {sure_text(receipt, 'count', total=True)}"
         rows.append((receipt.count_noun.capitalize(), count, between))
     levels = "1 level" if receipt["height"] == 1 else f"{receipt['height']} levels"
     rows.append(("Nodes", f"{len(frame) - len(total):,}", f"in {levels}"))

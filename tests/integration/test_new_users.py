@@ -424,10 +424,15 @@ def test_a_page_of_users_begins_with_the_number_and_its_unit(tmp_path: Path) -> 
         tmp_path / "page.html"
     )
     page = (tmp_path / "page.html").read_text()
+    assert "counts less than 1" in page
     told = page.partition("<p class='answer'>")[2].partition("</p>")[0]
     assert "<bdi>different users</bdi> in all (" in told
     assert "at_most" not in told
-    assert "counts less than 1" in page
+    customers = RECEIPTS.dp.rollup("country", measures="count", user="customer", **BUDGET)
+    customers.dp.report(tmp_path / "page.html")  # a customer has one total
+    told = (tmp_path / "page.html").read_text().partition("<p class='answer'>")[2]
+    assert "fully" not in told.partition("</p>")[0]
+    assert "<small>each customer fully at up to " in told
 
 
 def test_addresses_of_every_day() -> None:
