@@ -314,7 +314,7 @@ NOISE_ALONE = "noise alone"
 """What the interval of a number holds, where bounds cut what is added up."""
 
 
-FULLY = " fully at up to "
+FULLY = " counts fully at up to "
 """Stands before the number of nodes of a user that count fully."""
 
 

@@ -175,7 +175,7 @@ def test_what_bounds_cut_stands_beside_every_number(tmp_path: Path, capsys: Any)
         (
             lambda f: f.dp.heavy_hitters("product", user="customer", at_most=2, **BUDGET),
             "count",
-            "each customer fully at up to 2 nodes",
+            "each customer counts fully at up to 2 nodes",
         ),
         (
             lambda f: f.rename(columns={"customer": "k"}).dp.rollup(
@@ -431,8 +431,8 @@ def test_a_page_of_users_begins_with_the_number_and_its_unit(tmp_path: Path) -> 
     customers = RECEIPTS.dp.rollup("country", measures="count", user="customer", **BUDGET)
     customers.dp.report(tmp_path / "page.html")  # a customer has one total
     told = (tmp_path / "page.html").read_text().partition("<p class='answer'>")[2]
-    assert "fully" not in told.partition("</p>")[0]
-    assert "<small>each customer fully at up to " in told
+    assert "counts fully" not in told.partition("</p>")[0]
+    assert "<small>each customer counts fully at up to " in told
 
 
 def test_addresses_of_every_day() -> None:
