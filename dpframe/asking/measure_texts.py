@@ -326,7 +326,7 @@ def bound_words(facts: Mapping[str, Any]) -> dict[str, str]:
     """
     measures = facts.get("measures")
     if not measures:
-        words = _count_bound(facts)
+        words = "" if facts["mechanism"].startswith("synthetic") else _count_bound(facts)
         return {"count": words} if words else {}
     found = {name: _measure_bound(said, facts) for name, said in measures.items()}
     return {name: words for name, words in found.items() if words}

@@ -189,9 +189,13 @@ def test_what_bounds_cut_stands_beside_every_number(tmp_path: Path, capsys: Any)
 def test_what_bounds_cut_is_said_of_every_question(
     ask: Callable[[pd.DataFrame], pd.DataFrame], column: str, said: str | None
 ) -> None:
-    """Law: of what nothing cuts, nothing is said."""
+    """Law: of what nothing cuts, nothing is said, nor of rows that have no numbers."""
     cut = [line.value_text for line in ask(RECEIPTS).dp.receipt.card_lines if line.id == "cut"]
     assert cut == ([] if said is None else [f"{column}: {said}"])
+    rows = RECEIPTS.dp.synthesize(
+        {"amount": (0, 5000)}, epsilon=1.0, user="customer", max_contributions=2
+    )
+    assert "noise alone" not in str(rows.receipt)
 
 
 def test_rows_without_a_user_are_told_whether_there_are_some_or_not(tmp_path: Path) -> None:
