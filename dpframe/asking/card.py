@@ -211,18 +211,19 @@ NO_USER = "rows whose {user} is NULL are one user together"
 
 
 def cut_lines(facts: Mapping[str, object]) -> list[Line]:
-    """Return a line for each number of a receipt that bounds cut, and one on rows without a user.
-
-    The last is the same whether there are such rows or not.
-    """
+    """Return a line for each number of a receipt that bounds cut, and one on rows without a user,
+    the same whether there are such rows or not."""
     meaning = "what is more is not in the number; the interval holds the noise alone"
     lines = [
         Line.of("cut", Text("{name}: {words}"), meaning, name=name, words=words)
         for name, words in bound_words(facts).items()
     ]
-    if facts.get("user") is None:
-        return lines
-    return [*lines, Line.of("no user", "one user", NO_USER, user=repr(facts["user"]))]
+    return [*lines, *no_user_lines(facts.get("user"))]
+
+
+def no_user_lines(user: object) -> list[Line]:
+    """Return the line on rows without a user; none if no column of users is named."""
+    return [] if user is None else [Line.of("no user", "one user", NO_USER, user=repr(user))]
 
 
 def card_summary(lines: Sequence[Line]) -> list[str]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from dpframe.asking.call_arguments import CallArguments, Constraint, flag, release_name
-from dpframe.asking.card import Line, card_summary, card_text, html_card
+from dpframe.asking.card import Line, card_summary, card_text, html_card, no_user_lines
 from dpframe.asking.level_plan import UNKNOWN, MechanismInput, Plan, Rollup, proof_text
 from dpframe.asking.privacy_receipt import (
     fact_as_attribute,
@@ -209,6 +209,7 @@ class Explanation(Mapping[str, Any], Generic[ExplainedPlan]):
         found = [] if self.solved is None else [self.solved]
         sight = self.plan.sight
         unseen = [] if sight is None else not_shown_lines(sight.facts({}, None))
+        unseen += no_user_lines(self.plan.unit.user)
         lines = with_not_shown(self.about.on(self.plan.lines(), self.plan.unit.user), unseen)
         return [*found, *lines, *self.afforded, *self.advice]
 

@@ -208,6 +208,7 @@ def test_rows_without_a_user_are_told_whether_there_are_some_or_not(tmp_path: Pa
         result.dp.report(tmp_path / "page.html")
         assert html.unescape((tmp_path / "page.html").read_text()).count(said) == 2
     assert "NULL" not in str(RECEIPTS.dp.hhh(["country"], **BUDGET).dp.receipt)
+    assert said in str(dp.explain(["country"], user="customer", **BUDGET))
 
 
 @pytest.mark.parametrize("by", ["shop", "columns:shop * columns:size"])
