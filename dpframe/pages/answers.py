@@ -167,7 +167,7 @@ def answer_sections(
         return told, _bars_section(about, some, len(bars), ranked, others)
     top = _bars_section(about, bars[:LARGEST], len(bars), ranked)
     if form == "line":
-        return told, top + _lines_section(shown, measures)
+        return told, _lines_section(shown, measures) + top
     if form == "heatmap":
         return told, top + _grid_section(shown, area_measure(shown, form, measure))
     if form == "bar" and is_ordered(shown, level):

@@ -138,6 +138,18 @@ def write_page(
         file.write(text.encode(errors="replace"))
 
 
+def notices_of(receipt: Receipt) -> str:
+    """Return the notices of a receipt as HTML: why numbers are poor, and what to change."""
+    found = []
+    notices = [line for line in receipt.card_lines if line.id == "notice"]
+    for line in notices[: len(receipt.get("notices", ()))]:  # a measure can have this name
+        head = html.escape(sentence(line.value_text, ""))
+        said = html.escape(line.meaning_text)
+        end = "" if said.endswith((".", "?")) else "."
+        found.append(f"<p class='notice'><strong>{head}</strong> {sentence(said, end)}</p>")
+    return "".join(found)
+
+
 def user_notes(facts: Mapping[str, Any] | None) -> list[str]:
     """Return the note on rows without a user, for the facts of a release that names users."""
     user = None if facts is None else facts.get("user")
@@ -397,8 +409,7 @@ def cells_page(
     heads += [("level", "kind optional", "Kind")]
     heads += [("residual", "number residual", number.title, bound)]
     heads += [("count", "number count", "Whole count")] if whole else []
-    notices = (f"<p class='notice'>{html.escape(n)}</p>" for n in receipt.get("notices", ()))
-    answer = f'<p class="lead">{_cells_answer(frame, number)}</p>'
+    answer = f"<p class='answer'>{_cells_answer(frame, number)}</p>"
     return html_document(
         fill_asset(
             "cells.html",
@@ -407,7 +418,7 @@ def cells_page(
         )
         + table_section("cells", "All cells", heads, "cells", levels=False),
         title=title or f"Heavy cells of {', '.join(cells.source_columns)}",
-        lead=f"{answer}{''.join(notices)}{not_shown_remark(receipt)}{extract_remark(extract)}"
+        lead=f"{answer}{notices_of(receipt)}{not_shown_remark(receipt)}{extract_remark(extract)}"
         f"{guarantee_line(receipt, 'All numbers here are noisy,')}",
         figures=_cell_figures(frame, receipt, number),
         promise=_cells_promise(receipt, number),

@@ -30,9 +30,9 @@ from dpframe.pages.page_parts import (
     intervals_sentence,
     not_shown_remark,
     not_shown_words,
+    notices_of,
     plain_words,
     released_part,
-    sentence,
     sure_text,
     table_section,
     write_page,
@@ -109,7 +109,7 @@ def report_page(
         "<section aria-labelledby='facts-title'><h2 id='facts-title'>This release</h2>"
         f"{facts}</section>",
         title=title or f"{receipt.subject} of {', '.join(shown.hierarchy.source_columns)}",
-        lead=f"{told}{_notices(receipt)}{not_shown_remark(receipt)}{extract_remark(extract)}"
+        lead=f"{told}{notices_of(receipt)}{not_shown_remark(receipt)}{extract_remark(extract)}"
         f"{guarantee}",
         promise=_report_promise(receipt, measures),
         receipt=receipt,
@@ -173,18 +173,6 @@ def _tree_sections(shown: Chartable, measures: list[ReleasedMeasure], form: str)
         ]
     kind = f"narrows {'measures' if measures else 'counts'}{'' if several else ' flat'}"
     return tree + table_section("nodes", "All numbers", heads, kind, levels=several)
-
-
-def _notices(receipt: Receipt) -> str:
-    """Return the notices of a receipt as HTML: why numbers are poor, and what to change."""
-    found = []
-    notices = [line for line in receipt.card_lines if line.id == "notice"]
-    for line in notices[: len(receipt.get("notices", ()))]:  # a measure can have this name
-        head = html.escape(sentence(line.value_text, ""))
-        said = html.escape(line.meaning_text)
-        end = "" if said.endswith((".", "?")) else "."
-        found.append(f"<p class='notice'><strong>{head}</strong> {sentence(said, end)}</p>")
-    return "".join(found)
 
 
 def _drawn_measure(measures: list[ReleasedMeasure]) -> ReleasedMeasure | None:

@@ -169,6 +169,8 @@ def test_intervals_beside_bars_stay_on_one_line(page: Page, width: int) -> None:
     )
     assert len([height for height in heights if height]) == (4 if width < 600 else 6)  # shares
     assert max(heights) < 30
+    widths = page.js("[...document.querySelectorAll('.bars svg')].map(e => e.clientWidth)")
+    assert len({*widths}) == 1  # bars have one scale
     assert wrong_in(page) == []
 
 
