@@ -194,7 +194,8 @@ def is_ordered(shown: Chartable, level: int) -> bool:
 def _section(name: str, title: str, inside: str, notes: Sequence[str]) -> str:
     note = f"<p class='note below'>{' '.join(notes)}</p>" if notes else ""
     return (
-        f"<section aria-labelledby='{name}-title'><h2 id='{name}-title'>{title}</h2>"
+        f"<section aria-labelledby='{name}-title'>"
+        f"<h2 id='{name}-title' class='capital'>{title}</h2>"
         f"{inside}{note}</section>"
     )
 
