@@ -182,6 +182,9 @@ def test_blocks_of_the_drawing_show_their_numbers(page: Page) -> None:
         "e.querySelector('.amount').checkVisibility(), e.querySelector('.amount').textContent])"
     )
     assert len(shown) > 6
+    rows = "[...document.querySelectorAll('#rows span')].filter(e => !e.hidden).length"
+    deepest = "Math.max(...[...document.querySelectorAll('.cell')].map(e => +e.ariaLevel))"
+    assert page.js(rows) == page.js(deepest)  # nothing is empty below
     assert [text for width, is_seen, text in shown if width > 80 and not is_seen] == []
     assert sum(1 for width, is_seen, _ in shown if width <= 110 and is_seen) >= 3
     assert wrong_in(page) == []

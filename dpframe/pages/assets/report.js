@@ -247,6 +247,9 @@ function draw(view) {
     }
   }
   const deepest = Math.max(1, levels.length - 1);
+  const lowest = Math.max(...[...cells.values()].map((cell) => cell.row));
+  at("plot").style.setProperty("--rows", lowest + 1); // no empty rows below what is drawn
+  [...at("rows").children].forEach((name, row) => (name.hidden = row > lowest));
   for (const [key, cell] of cells) {
     const element = elementOf(key, cell);
     const gap = cell.around ? cell.row - cells.get(cell.around).row - 1 : 0;
@@ -512,7 +515,6 @@ if (!data.measures) {
 if (drawn && data.area.includes(0)) {
   at("hint").append(` Nodes whose ${drawn.title} is not above 0 have no width; the table lists them.`);
 }
-at("plot").style.setProperty("--rows", levels.length);
 
 show(viewAt(location.hash) ?? { node: top });
 let wide = tree.clientWidth;
