@@ -490,12 +490,19 @@ class _LibraryFinder:
     ) -> ModuleSpec | None:
         if name != self._library:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        with suppress(ValueError):  # another thread looks, too
+            sys.meta_path.remove(self)
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:  # who looks need not import: Polars asks whether pandas is there
+            if self not in sys.meta_path:
+                sys.meta_path.insert(0, self)
         if spec is not None and spec.loader is not None:
             loader: Any = spec.loader
 
             def exec_module(module: ModuleType) -> None:
+                with suppress(ValueError):
+                    sys.meta_path.remove(self)
                 del loader.exec_module  # leave no trace
                 loader.exec_module(module)
                 _give_accessor(module, self._accessor)

@@ -133,6 +133,16 @@ def test_pandas_is_loaded_as_if_nobody_had_watched() -> None:
     assert said(code) == "SourceFileLoader SourceFileLoader []"
 
 
+@pytest.mark.parametrize("first", ["polars, pandas", "pandas, polars"])
+def test_frames_have_the_accessor_in_any_order_of_imports(first: str) -> None:
+    """Law: to ask whether pandas is there, as Polars does, is not to import it."""
+    code = (
+        f"import importlib.util, dpframe; importlib.util.find_spec('polars'); import {first}; "
+        "print([hasattr(kind, 'dp') for kind in (pandas.DataFrame, polars.DataFrame)])"
+    )
+    assert said(code) == "[True, True]"
+
+
 def test_an_interpreter_that_used_dpframe_ends_without_a_word() -> None:
     """Nothing keeps the database alive beyond the interpreter, which would complain on stderr."""
     code = (
