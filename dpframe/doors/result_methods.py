@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpframe.common.calls import known_arguments
+from dpframe.common.files import PAGES, check_target, replace_file
 from dpframe.errors import ParameterError, ParameterTypeError
 
 if TYPE_CHECKING:
@@ -82,7 +84,8 @@ class ResultMethods:
             .csv, .parquet, .xlsx (two sheets, rows and privacy card; needs ``dpframe[xlsx]``),
             .json (receipt and rows), .md, .txt, .arrow or .feather, or .html for the page of
             ``report``. An existing file is replaced, as a whole or not at all. Parquet and Arrow
-            files hold the receipt.
+            files hold the receipt. Changes of ``dp.change`` are saved as .csv, .parquet, .json or
+            .html.
         unescaped
             True leaves texts in .csv as they are that a spreadsheet would run as formulas. By
             default they begin with an apostrophe.
@@ -102,6 +105,11 @@ class ResultMethods:
         >>> pd.read_csv(file)["prefix"].tolist()
         ['*', 'JFK', 'LGA', '<other>']
         """
+        from dpframe.common.digest import CHANGE
+
+        if CHANGE in self._frame.attrs:
+            save_change(self._frame, path, escaped=not unescaped)
+            return
         from dpframe.asking.release import Release
         from dpframe.doors.cli.output import save_result
 
@@ -297,10 +305,15 @@ class ResultMethods:
         ParameterError if the frame carries no receipt.
         """
         from dpframe.asking.privacy_receipt import Receipt
-        from dpframe.common.digest import RECEIPT, frame_state
+        from dpframe.common.digest import CHANGE, RECEIPT, frame_state
 
         facts = self._frame.attrs.get(RECEIPT)
         if not isinstance(facts, dict):
+            if CHANGE in self._frame.attrs:
+                raise ParameterError(
+                    "a change has no receipt of its own. Ask both results for theirs; its facts "
+                    f"are attrs[{CHANGE!r}]."
+                )
             raise ParameterError(
                 "this frame carries no receipt. Keep result.dp.receipt of the frame that dpframe "
                 "returned: some operations drop its attrs."
@@ -454,3 +467,30 @@ def _change_side(role: str, given: Any, ledger: object) -> ReleaseGiven:
             "drop its attrs."
         )
     return given, Receipt(facts)
+
+
+CHANGE_FILES = (".parquet", ".csv", ".json", *PAGES)
+"""Endings of files of changes."""
+
+
+def save_change(found: pd.DataFrame, path: str | Path, *, escaped: bool) -> None:
+    """Write the result of :func:`change` in the format that the path ends in."""
+    from dpframe.common.digest import CHANGE
+    from dpframe.doors.cli.output import table_rows, write_csv
+
+    check_target("path", path, CHANGE_FILES)
+    ending = os.fspath(path).lower().rpartition(".")[2]
+    if ending in ("html", "htm"):
+        from dpframe.pages.series_page import write_change_page
+
+        write_change_page(found, path)
+        return
+    with replace_file(path, "the change") as file:
+        if ending == "parquet":
+            found.to_parquet(file, index=False)
+        elif ending == "csv":
+            write_csv(found, file, escaped)
+        else:
+            whole = {"change": found.attrs[CHANGE], "rows": table_rows(found)}
+            text = json.dumps(whole, ensure_ascii=False, indent=1, allow_nan=False)
+            file.write(text.encode())

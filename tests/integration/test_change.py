@@ -120,6 +120,15 @@ def test_a_change_has_a_page_and_a_figure(ledger: dp.Ledger, tmp_path: Path) -> 
     given = ["change", *NAMES, "--ledger", str(ledger.path)]
     assert main([*given, "-o", str(tmp_path / "same.html")]) == 0
     assert (tmp_path / "same.html").read_text("utf-8") == page
+    found.dp.save(tmp_path / "saved.html")
+    assert (tmp_path / "saved.html").read_text("utf-8") == page
+    found.dp.save(tmp_path / "saved.csv")
+    assert pd.read_csv(tmp_path / "saved.csv")["change"].tolist() == found["change"].tolist()
+    for ending in ("xlsx", "pdf"):
+        with pytest.raises(dp.ParameterError, match=rf"saved\.{ending}.*\.csv"):
+            found.dp.save(tmp_path / f"saved.{ending}")
+    with pytest.raises(dp.ParameterError, match="a change has no receipt of its own"):
+        _ = found.dp.receipt
     assert ledger.spent == spent
 
 

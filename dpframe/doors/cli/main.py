@@ -16,7 +16,6 @@ from typing import Any
 
 from dpframe._version import __version__
 from dpframe.common.calls import load_name
-from dpframe.common.files import PAGES, replace_file
 from dpframe.doors.cli.output import (
     OUTPUT_OPTIONS,
     SHOWN,
@@ -29,8 +28,6 @@ from dpframe.doors.cli.output import (
     print_text,
     result_json,
     say,
-    table_rows,
-    write_csv,
     write_output,
 )
 from dpframe.doors.cli.usage import (
@@ -41,7 +38,7 @@ from dpframe.doors.cli.usage import (
     option,
     refuse_unknown,
 )
-from dpframe.doors.result_methods import change
+from dpframe.doors.result_methods import CHANGE_FILES, change, save_change
 from dpframe.errors import DpframeError, ParameterError, ReplayedNotice
 from dpframe.questions.question_list import ROOMS
 
@@ -86,7 +83,7 @@ def _run_ledger(options: argparse.Namespace) -> int:
 
 
 def _run_change(options: argparse.Namespace) -> int:
-    check_files(options, {"output": (".parquet", ".csv", ".json", *PAGES)})
+    check_files(options, {"output": CHANGE_FILES})
     found = change(
         options.before,
         options.after,
@@ -97,18 +94,8 @@ def _run_change(options: argparse.Namespace) -> int:
     )
     facts = found.attrs[load_name("dpframe.common.digest", "CHANGE")]
     path = options.output
-    if path is not None and path.lower().endswith(PAGES):
-        load_name("dpframe.pages.series_page", "write_change_page")(found, path)
-    elif path is not None:
-        with replace_file(path, "the change") as file:
-            if path.lower().endswith(".parquet"):
-                found.to_parquet(file, index=False)
-            elif path.lower().endswith(".csv"):
-                write_csv(found, file, not options.unescaped)
-            else:
-                whole = {"change": facts, "rows": table_rows(found)}
-                text = json.dumps(whole, ensure_ascii=False, indent=1, allow_nan=False)
-                file.write(text.encode())
+    if path is not None:
+        save_change(found, path, escaped=not options.unescaped)
     clear = int(found["more_than_noise"].sum())
     said = f"{clear} of {len(found)} changes are more than noise: their intervals leave 0 out"
     write = load_name("dpframe.pages.tables", "change_text")
