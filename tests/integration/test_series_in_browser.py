@@ -215,6 +215,11 @@ def test_number_and_change_stand_first_and_the_guarantee_unfolds_from_a_line(pag
     assert page.js("document.querySelector('summary').getClientRects()[0].height") < 30
     whole = "differential privacy for adding or removing one record"
     assert whole not in page.text("header")
+    page.command("Emulation.setEmulatedMedia", media="print")
+    paper = "document.querySelector('.guarantee p').checkVisibility()"
+    assert page.js(paper)  # on paper it is unfolded
+    page.command("Emulation.setEmulatedMedia", media="screen")
+    assert not page.js(paper)
     page.click("summary")
     assert whole in page.text("header")
 
