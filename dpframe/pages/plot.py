@@ -404,8 +404,9 @@ def _tree_figure(
         "" if number is None else figure_text(number, measure.digits)
         for number in finite_numbers(shown.nodes[measure.columns[0]])
     ]
-    room = ACROSS // (len(set(shown.level.tolist())) or 1) - max(map(len, numbers), default=0) - 2
-    labels = _block_labels(shown, ancestor.tolist(), max(8, room) if kind == "icicle" else 60)
+    wide = ACROSS // (len(set(shown.level.tolist())) or 1)
+    rooms = [max(8, wide - len(number) - 1) if kind == "icicle" else 60 for number in numbers]
+    labels = _block_labels(shown, ancestor.tolist(), rooms)
     said = _hover_texts(shown.nodes, shown)
     level = shown.level.tolist()
     kinds = {"icicle": graph.Icicle, "treemap": graph.Treemap}
@@ -438,14 +439,15 @@ def _tree_figure(
     return figure, [WIDENED] if widened else []
 
 
-def _block_labels(shown: Chartable, ancestor: list[int], longest: int) -> list[str]:
-    """Return labels without the beginning that the label of the node above already has."""
+def _block_labels(shown: Chartable, ancestor: list[int], rooms: list[int]) -> list[str]:
+    """Return labels, each as long as its room, without the beginning that the label of the node
+    above already has."""
     between = label_joint(shown.hierarchy)
     levels, whole = shown.level.tolist(), shown.nodes["prefix"].astype(str).tolist()
     out = []
-    for label, above in zip(whole, ancestor, strict=True):
+    for label, above, room in zip(whole, ancestor, rooms, strict=True):
         start = whole[above] + between if between and above >= 0 and levels[above] else ""
-        out.append(_plotly_text(label.removeprefix(start), longest))
+        out.append(_plotly_text(label.removeprefix(start), room))
     return ["Everything" if level == 0 else label for level, label in zip(levels, out, strict=True)]
 
 

@@ -180,6 +180,12 @@ def test_blocks_of_a_tree_have_their_numbers(graph: Any) -> None:
     assert "%{text}" in trace.texttemplate
     shown = [one for one in trace.text if one]
     assert sorted(shown) == sorted(f"{n:,}" for n in frame["count"])
+    addresses = pd.DataFrame({"src": ["10.218.221.241"] * 300 + ["10.47.6.154"] * 99_000})
+    counted = addresses.dp.hhh("ip:src", **BUDGET)
+    (drawn,) = counted.dp.plot(kind="icicle").data
+    assert not any(
+        "…" in label for label in drawn.labels
+    )  # a number takes no more room than it has
 
 
 def test_lines_run_in_time_and_break_where_nothing_is_reported(graph: Any) -> None:
