@@ -33,7 +33,7 @@ from dpframe.pages.drawings import (
     draw_bar,
     draw_lines,
 )
-from dpframe.pages.page_parts import confidence_percent, figure_text, sure_text
+from dpframe.pages.page_parts import confidence_percent, figure_text, sentence, sure_text
 from dpframe.postprocess.shown_rows import share_frame
 
 if TYPE_CHECKING:
@@ -298,7 +298,8 @@ def _bars_section(
         number = WORDS[len(some)]
         title = f"The {f'{number} largest' if ranked else f'first {number}'} of {of:,}: "
         title += about.level_name
-    held = ", of the noise alone" if about.measure.bound else ""
+    bound = html.escape(about.measure.bound)
+    held = f", of the noise alone; {bound}" if bound else ""
     notes = [
         f"The thin lines and the small numbers are intervals "
         f"({confidence_percent(about.shown.receipt)}{held}). Where those of two rows overlap, "
@@ -449,6 +450,7 @@ def _grid_section(shown: Chartable, measure: DrawnMeasure) -> str:
         for label in lines
     )
     notes = ["Stronger colour is more; empty cells were not reported, which is not zero."]
+    notes += [html.escape(sentence(measure.bound))] if measure.bound else []
     for axis, some, name in ((grid.down, lines, names[0]), (grid.across, columns, names[1])):
         if len(axis) > len(some):
             notes.append(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpframe.asking.measure_texts import ReleasedMeasure, bound_words, receipt_measures
+from dpframe.asking.measure_texts import ReleasedMeasure, bound_words, cut_words, receipt_measures
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.errors import ParameterError
 from dpframe.pages.answers import answer_sections, lists_all
@@ -190,7 +190,7 @@ def _node_facts(shown: Chartable, measures: list[ReleasedMeasure]) -> dict[str, 
     drawn = _drawn_measure(measures)
     width = "count" if not measures else None if drawn is None else drawn.name
     return {
-        "bound": bound_words(receipt).get("count", ""),
+        **_bound_facts(receipt, "count"),
         "kind": hierarchy.kind,
         "joint": label_joint(hierarchy),
         "levels": list(hierarchy.level_names),
@@ -198,11 +198,7 @@ def _node_facts(shown: Chartable, measures: list[ReleasedMeasure]) -> dict[str, 
         "level": frame["level"].astype("int64").tolist(),
         "prefix": frame["prefix"].astype(str).tolist(),
         "digits": receipt.digits,
-        **(
-            _measure_facts(frame, measures, bound_words(receipt))
-            if measures
-            else _count_facts(shown)
-        ),
+        **(_measure_facts(frame, measures, receipt) if measures else _count_facts(shown)),
         "parent": ancestor.tolist(),
         "area": areas(frame, ancestor, width).tolist(),
     }
@@ -221,8 +217,15 @@ def _numbers_of(shown: Chartable) -> tuple[str, ...]:
     return NUMBERS[:3] if plain else NUMBERS
 
 
+def _bound_facts(receipt: Receipt, column: str) -> dict[str, str]:
+    """Return what stands beside the interval of a number, and of the number of everything."""
+    whole = {"said": False, "total": True}
+    words = {name: cut_words(receipt, column, total=total) for name, total in whole.items()}
+    return {name: f", {said}" if said else "" for name, said in words.items()}
+
+
 def _measure_facts(
-    frame: pd.DataFrame, measures: list[ReleasedMeasure], bounds: dict[str, str]
+    frame: pd.DataFrame, measures: list[ReleasedMeasure], receipt: Receipt
 ) -> dict[str, Any]:
     """Return a list of numbers for each column, and the facts that a page needs of each measure."""
     drawn = _drawn_measure(measures)
@@ -232,7 +235,7 @@ def _measure_facts(
                 "key": f"m{i}",
                 "title": one.name,
                 "digits": decimals(frame, one),
-                "bound": bounds.get(one.name, ""),
+                **_bound_facts(receipt, one.name),
             }
             for i, one in enumerate(measures)
         ],

@@ -1,11 +1,12 @@
 // Nodes of one hierarchy: the drawing of a view of them, what is under the pointer, and the table.
 
 // Of a rollup every measure, else the count; each has its ends beside it.
-const measures = (data.measures ?? [{ key: "count", title: "count", bound: data.bound }]).map(
-  ({ key, title, digits, bound }) => {
+const counted = { key: "count", title: "count", said: data.said, total: data.total };
+const measures = (data.measures ?? [counted]).map(
+  ({ key, title, digits, said, total }) => {
     const [low, high] = data.measures ? [`${key}_lower`, `${key}_upper`] : ["lower", "upper"];
-    const said = bound ? `, noise alone; ${bound}` : "";
-    return { key, title, low, high, said, numbers: data.measures ? fixed(digits) : figures };
+    const cut = (i) => (data.level[i] === 0 ? total : said);
+    return { key, title, low, high, cut, numbers: data.measures ? fixed(digits) : figures };
   },
 );
 const drawn = measures.find(({ key }) => key === (data.measures ? data.drawn : "count"));
@@ -89,7 +90,7 @@ const bounds = (i, { low, high, numbers } = measures[0]) =>
 function sentence(i) {
   const level = levelName(i) ? `, ${levelName(i)}` : "";
   if (i >= released) return `${textOf(i)}, no total was released`;
-  const said = measures.map((m) => `${m.title} ${amountOf(m, i)}, from ${bounds(i, m)}${m.said}`);
+  const said = measures.map((m) => `${m.title} ${amountOf(m, i)}, from ${bounds(i, m)}${m.cut(i)}`);
   if (data.residual) said.push(`residual ${figures.format(data.residual[i])}`);
   return `${textOf(i)}${level}, ${said.join(", ")}`;
 }
@@ -399,10 +400,10 @@ function read(part) {
     if (i >= released) {
       facts.push([data.measures ? "Total" : "Count", "no total was released"]);
     } else if (data.measures) {
-      for (const m of measures) facts.push([m.title, `${amountOf(m, i)} (${bounds(i, m)}${m.said})`]);
+      for (const m of measures) facts.push([m.title, `${amountOf(m, i)} (${bounds(i, m)}${m.cut(i)})`]);
     } else {
       facts.push(["Count", figures.format(data.count[i])]);
-      facts.push([`Interval, ${data.confidence}`, `${bounds(i)}${measures[0].said}`]);
+      facts.push([`Interval, ${data.confidence}`, `${bounds(i)}${measures[0].cut(i)}`]);
       if (data.residual) facts.push(["Residual", figures.format(data.residual[i])]);
     }
     facts.push(["Level", `${data.level[i]}${levelName(i) ? ` (${levelName(i)})` : ""}`]);
