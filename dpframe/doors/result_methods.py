@@ -401,19 +401,24 @@ def change(
     >>> found.loc[found["more_than_noise"], "prefix"].tolist()
     ['*', 'JFK']
     """
-    from dpframe.postprocess.release_changes import change_frame
+    from dpframe.asking.measure_texts import cut_words
+    from dpframe.postprocess.release_changes import CHANGE, change_frame
     from dpframe.questions.hhh.ask import HHH
 
     sides = [
         _change_side(role, given, ledger) for role, given in (("before", before), ("after", after))
     ]
-    return change_frame(
+    found = change_frame(
         *sides,
         measure=measure,
         confidence=confidence,
         simultaneous=simultaneous,
         plan_again=HHH.plan,
     )
+    facts = found.attrs[CHANGE]
+    if cut := cut_words(sides[0][1], facts["measure"] or "count", total=True):
+        facts["means"] += f". The intervals hold {cut}"
+    return found
 
 
 SAVED = ".parquet"

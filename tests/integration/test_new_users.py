@@ -296,7 +296,9 @@ def test_customers_of_this_month_against_last_month() -> None:
         change = dp.change(before, after, measure=measure)
         assert change["prefix"].tolist() == ["*"]
         assert change["change_lower"][0] <= truth <= change["change_upper"][0] < 0
-        assert "Only the total is compared: " in change.attrs["dp_change"]["means"]
+        means = change.attrs["dp_change"]["means"]
+        assert "Only the total is compared: " in means
+        assert means.endswith("noise alone; each customer up to 5,000") == (measure == "revenue")
     with pytest.raises(
         dp.ParameterError, match=r"each release found its own nodes.*totals of rollups"
     ):
