@@ -1,4 +1,4 @@
-"""Measures as callers write them and receipts name them, and what bounds cut of released numbers."""
+"""Measures as callers write them and receipts name them, and what bounds cut of their numbers."""
 
 from __future__ import annotations
 
