@@ -402,7 +402,8 @@ def change(
     ['*', 'JFK']
     """
     from dpframe.asking.measure_texts import cut_words
-    from dpframe.postprocess.release_changes import CHANGE, change_frame
+    from dpframe.common.digest import CHANGE
+    from dpframe.postprocess.release_changes import change_frame
     from dpframe.questions.hhh.ask import HHH
 
     sides = [

@@ -180,6 +180,7 @@ def series_page(stretch: Stretch, changes: Changes | Mapping[str, Changes], *, t
             is_only=len(asked) == 1,
             written=_NumberTexts(digits=digits),
             confidence=sure_text(receipt, columns[0]),
+            confidence_of_total=sure_text(receipt, columns[0], total=True),
             periods=tuple(periods),
             points={
                 period: _node_points(made[0], receipt, columns) for period, made in drawn.items()
@@ -265,6 +266,7 @@ class _MeasureOverTime:
     is_only: bool
     written: _NumberTexts
     confidence: str
+    confidence_of_total: str
     periods: tuple[str, ...]
     points: Mapping[str, dict[Node, Point]]
     gaps: frozenset[str]
@@ -359,7 +361,7 @@ def _series_figures(over: _MeasureOverTime) -> list[tuple[str, str, str]]:
     rows = []
     total = over.points[last].get(ROOT)
     if total is not None:
-        between = f"{over.written.write_ends(total.lower, total.upper)}, {over.confidence}"
+        between = f"{over.written.write_ends(total.lower, total.upper)}, {over.confidence_of_total}"
         rows.append((f"{over.name.capitalize()}, {last}", over.written.write(total.value), between))
     if not isinstance(over.changes, str):
         whole = next((one for one in changes_of(over.changes) if one.level == 0), None)
@@ -413,9 +415,10 @@ def _change_row(change: Change, ends: tuple[float, float], written: _NumberTexts
 def _changes_note(found: pd.DataFrame, names: tuple[str, str]) -> str:
     """Return what the intervals of changes hold, as HTML."""
     facts = found.attrs[CHANGE]
-    whole = f"Of {facts['intervals']:,} nodes"
+    what = f"{facts['intervals']:,} nodes" if found["level"].any() else "the total alone"
+    whole = f"Of {what}"
     if names != SIDES:
-        whole = html.escape(f"From {names[0]} to {names[1]}, of {facts['intervals']:,} nodes")
+        whole = html.escape(f"From {names[0]} to {names[1]}, of {what}")
     hold = "of all changes hold together" if facts["simultaneous"] else "hold each on its own"
     return (
         f"<p class='note below'>{whole}. The "
@@ -530,6 +533,8 @@ def write_change_page(found: pd.DataFrame, path: str | Path, *, title: str | Non
 def _clearest_change(changes: Sequence[Change], written: _NumberTexts) -> str:
     """Return how many nodes changed by more than noise, and which one most, as HTML."""
     nodes = [change for change in changes if change.level > 0]
+    if not nodes:
+        return ""
     clear = [change for change in nodes if change.is_more_than_noise]
     if not clear:
         return "No node changed by more than noise alone may explain."
