@@ -375,23 +375,29 @@ def _count_bound(facts: Mapping[str, Any]) -> str:
     return ""
 
 
-def _nodes_bound(facts: Mapping[str, Any]) -> str:
-    """Return at how many nodes of a level a user counts fully."""
+def _nodes_bound(facts: Mapping[str, Any], parts: Sequence[Mapping[str, Any]] = ()) -> str:
+    """Return at how many nodes of a level a user counts fully.
+
+    ``parts`` are of the noise of a count by rounds: the lowest nodes, the total, levels between.
+    """
     most, above = facts["at_most"], facts.get("at_most_above")
-    if above is None:
+    several = list(above) if isinstance(above, Sequence) else [above] if above else []
+    several = [part["at_most"] for part in parts[1:]] or several
+    if len(several) > 1:  # the first is of the total, of which a user has one
+        del several[0]
+    elif parts:
+        several = []
+    if not several or min(several) == most:
         return f"{_bounded_one(facts)}{FULLY}{_number_of(most, 'node')}"
-    least = (
-        min(above[1:] or above) if isinstance(above, Sequence) else above
-    )  # everybody has 1 total
     lowest = f"{_amount_text(most)} of the lowest"
-    return f"{_bounded_one(facts)}{FULLY}{_number_of(least, 'node')}, {lowest}"
+    return f"{_bounded_one(facts)}{FULLY}{_number_of(min(several), 'node')}, {lowest}"
 
 
 def _measure_bound(said: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     _, measure = parse_measure(said["spec"])
     lower, upper = said.get("lower"), said.get("upper")
     if measure.kind == "count" and said.get("adds_up") is False and facts.get("at_most"):
-        return _nodes_bound(facts)
+        return _nodes_bound(facts, said.get("noise") or ())
     if measure.kind in ("count", "distinct"):
         if facts.get("user") is None or measure.at_most is None:
             return ""

@@ -446,3 +446,15 @@ def test_addresses_of_every_day() -> None:
     logs = pd.DataFrame({"ts": pd.Timestamp("2026-01-05"), "src_ip": ["10.0.0.1"] * 900})
     found = logs.dp.hhh("date:ts?levels=day > ip:src_ip", **BUDGET)
     assert "2026-01-05" in found["prefix"][1]
+
+
+def test_the_bound_of_nodes_is_that_of_each_part() -> None:
+    """Law: not that of the lowest nodes alone, which may be larger, nor that of the total."""
+    frame = RECEIPTS.assign(brand=RECEIPTS["product"].str[1:].astype(int) % 2)
+    for _ in range(3):
+        found = frame.dp.rollup(["brand", "product"], measures="count", user="customer", **BUDGET)
+        parts = found.dp.receipt["measures"]["count"]["noise"]
+        lowest, _, above = (part["at_most"] for part in parts)
+        (said,) = [q.value_text for q in found.dp.receipt.card_lines if q.id == "cut"]
+        assert f"counts fully at up to {above} node" in said
+        assert (f", {lowest} of the lowest" in said) == (lowest != above)
