@@ -11,7 +11,7 @@ import math
 import shutil
 import unicodedata
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -70,9 +70,9 @@ def readable_table(
     """Return at most ``most`` rows of a released frame as texts, all if None.
 
     Nodes of a tree stand below the node above them where all rows are shown, in the order of the
-    release. Else rows stay in their order, with whole labels and the names of levels: a node
-    without rows below it would seem to have none. None for releases that have no nodes, such as
-    synthetic rows.
+    release. Else rows stay in their order, with whole labels, and the names of levels where labels
+    do not tell them: a node without rows below it would seem to have none. None for releases that
+    have no nodes, such as synthetic rows.
     """
     facts = Receipt(receipt)
     if "hierarchy" not in facts or str(facts["mechanism"]).startswith("synthetic"):
@@ -91,7 +91,7 @@ def readable_table(
         if len(shown) == len(frame) and shown["level"].is_monotonic_increasing:
             with suppress(ParameterError):  # a label that is like none of this hierarchy
                 labels, depths = _nested_labels(shown, hierarchy)
-        elif shown["level"].max() > 1:
+        elif not label_joint(hierarchy) and shown["level"].max() > 1:
             names = (*names, "level")
             known = ("", *hierarchy.level_names)
             pairs = zip(_whole_labels(shown), shown["level"].tolist(), strict=True)
@@ -130,11 +130,9 @@ def change_table(frame: pd.DataFrame, most: int | None) -> ReadableTable:
     ]
     names = [" / ".join(parts) or "prefix"]
     labels = [_whole_labels(shown)]
-    if shown["level"].max() > 1:
-        known = ["", *parts]
+    if not parts and shown["level"].max() > 1:
         names.append("level")
-        levels = shown["level"].tolist()
-        labels.append([known[level] if parts else str(level) for level in levels])
+        labels.append([str(level) for level in shown["level"].tolist()])
     interval = f"{100 * facts['confidence']:.6g} % interval"
     together = "all together" if facts["simultaneous"] else "each on its own"
     times = [_time_of(facts[side]) for side in ("before", "after")]
@@ -345,8 +343,12 @@ STYLES = (
 """Rules of a table, for the elements that a selector names."""
 
 LABELS = (
-    "text-align:left; white-space:normal; overflow-wrap:anywhere; min-width:11em; max-width:28em"
+    "text-align:left; white-space:normal; overflow-wrap:anywhere; max-width:28em; min-width:{}ch"
 )
+"""The rule of a column of labels, of which so many characters stand in one line at least."""
+
+LINE = 20
+"""Characters that stand in one line at least, of labels and of remarks below heads."""
 
 
 def _table_html(table: ReadableTable) -> str:
@@ -358,8 +360,8 @@ def _table_html(table: ReadableTable) -> str:
         for depth, (first, *rest) in zip(table.depths, table.rows, strict=True)
     ]
     frame = pd.DataFrame(rows, columns=range(len(table.heads)), dtype=object)
-    labels = ", ".join(f".col{place}" for place in range(table.labels))
-    rules = [{"selector": names, "props": rule} for names, rule in (*STYLES, (labels, LABELS))]
+    labels = [(f".col{n}", LABELS.format(_line_of(frame[n]))) for n in range(table.labels)]
+    rules = [{"selector": names, "props": rule} for names, rule in (*STYLES, *labels)]
     styler = frame.style.format(
         dict.fromkeys(range(table.labels), _isolated_label), escape="html", na_rep=""
     )
@@ -369,10 +371,14 @@ def _table_html(table: ReadableTable) -> str:
     return str(styler.to_html(cell_ids=False))
 
 
+def _line_of(texts: Iterable[str]) -> int:
+    return min(LINE, max(map(len, texts), default=0))
+
+
 def _head_html(head: str, below: str) -> str:
     small = (
-        "display:block;margin-left:auto;min-width:8em;max-width:14em;font-weight:normal;font-size:90%;"
-        "white-space:normal"
+        f"display:block;margin-left:auto;min-width:{_line_of([below])}ch;max-width:14em;"
+        "font-weight:normal;font-size:90%;white-space:normal"
     )
     remark = f"<small style='{small}'>{html.escape(visible(below))}</small>" if below else ""
     return f"<bdi>{html.escape(visible(head))}</bdi>{remark}"
