@@ -289,7 +289,7 @@ def released_html(frame: pd.DataFrame) -> str | None:
     state = frame_state(frame)
     if state is None or state.sentence:
         return None
-    most = pd.get_option("display.max_rows")
+    most = pd.get_option("display.max_rows") or None  # as pandas reads 0
     if isinstance(changes, dict):
         return _shown_html(change_table(frame, most), [sentence(changes["means"])])
     receipt = Receipt(facts or {})
