@@ -534,7 +534,7 @@ def _clearest_change(changes: Sequence[Change], written: _NumberTexts) -> str:
     """Return how many nodes changed by more than noise, and which one most, as HTML."""
     nodes = [change for change in changes if change.level > 0]
     if not nodes:
-        return ""
+        return "Only the total is compared."
     clear = [change for change in nodes if change.is_more_than_noise]
     if not clear:
         return "No node changed by more than noise alone may explain."
