@@ -247,6 +247,7 @@ def test_a_series_over_data_that_ended_draws_what_there_is(tmp_path: Path) -> No
     assert "2011-06" not in page
     assert "shown in 1 of 2 periods; " in page
     last = series.run("2012-01", dry_run=True)
+    assert "pass until for data that end earlier" in str(last)
     assert [step.period for step in last.steps if step.state == "due"] == ["2012-01"]
 
 

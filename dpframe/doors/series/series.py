@@ -159,6 +159,7 @@ class Outcome:
             lines.append("nothing is due yet: no first period is over, or until= is before it")
         lines += gaps
         lines += [f"failed: {why}" for why in self.failures]
+        lines += ["pass until for data that end earlier"] if self.dry_run and self.steps else []
         verb, then = ("would cost", "then ") if self.dry_run else ("cost", "")
         lines.append(
             f"budget: this run {verb} {_budget_text(self.cost)}; {then}spent "
