@@ -374,6 +374,26 @@ def test_two_saved_results_are_compared_without_a_ledger(tmp_path: Path, capsys:
     assert cli.main(["change", *paths]) == 2
 
 
+SHELL = ("--epsilon=1", "--delta=1e-6", "--quiet")
+
+
+def test_two_results_of_a_shell_are_compared_without_a_ledger(tmp_path: Path, capsys: Any) -> None:
+    """Law: a file that a shell wrote holds its receipt as one that ``save`` wrote does."""
+    RECEIPTS.to_parquet(tmp_path / "f.parquet")
+    paths = [str(tmp_path / f"{name}.parquet") for name in "ab"]
+    for path in paths:
+        asked = ["rollup", str(tmp_path / "f.parquet"), "country", "--measure=count"]
+        assert cli.main([*asked, "--user=customer", *SHELL, "-o", path]) == 0
+    capsys.readouterr()
+    assert cli.main(["change", *paths]) == 0
+    told = capsys.readouterr()
+    assert "Only the total is compared" in told.err
+    read = pd.read_parquet(paths[0])
+    assert read.dp.receipt["user"] == "customer"
+    assert dp.verify(read)
+    assert cli.main(["verify", paths[0]]) == 0
+
+
 @pytest.mark.parametrize("word", ["by", "hierarchy"])
 def test_reports_name_the_hierarchy_by_either_word(word: str, tmp_path: Path) -> None:
     """Law: for every question; the example of a rollup in the documents runs."""
