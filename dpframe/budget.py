@@ -346,6 +346,5 @@ class NodesUnit(WholeUser):
     @property
     def what_counts(self) -> str:
         return (
-            "what the numbers count: a user once at each of their nodes, so that they do not add "
-            "up: of a whole the number is not the sum of its parts"
+            "what the numbers count: a user once at each of their nodes, so that they do not add up"
         )

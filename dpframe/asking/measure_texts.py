@@ -389,8 +389,8 @@ def _nodes_bound(facts: Mapping[str, Any], parts: Sequence[Mapping[str, Any]] = 
         several = []
     if not several or min(several) == most:
         return f"{_bounded_one(facts)}{FULLY}{_number_of(most, 'node')}"
-    lowest = f"{_amount_text(most)} of the lowest"
-    return f"{_bounded_one(facts)}{FULLY}{_number_of(min(several), 'node')}, {lowest}"
+    both = f"{_amount_text(most)} of the lowest nodes and {_amount_text(min(several))} above"
+    return f"{_bounded_one(facts)}{FULLY}{both}"
 
 
 def _measure_bound(said: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
@@ -406,7 +406,8 @@ def _measure_bound(said: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     if said.get("adds_up") is False:  # cut at every node, by bounds of their own
         each = sorted({p["bound"] for p in said.get("noise") or () if p["of"] == "sum"})
         some = " to ".join(map(_amount_text, dict.fromkeys((*each[:1], *each[-1:]))))
-        return f"{_bounded_one(facts)} up to {some}{', by level' * (len(each) > 1)}" if each else ""
+        some = f"a bound of {some} by level" if len(each) > 1 else some
+        return f"{_bounded_one(facts)} up to {some}" if each else ""
     if lower is None or upper is None:
         return ""
     who = "each value" if measure.kind == "mean" else _bounded_one(facts)

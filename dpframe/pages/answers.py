@@ -219,13 +219,13 @@ def _total_sentence(about: _Question) -> str:
     shown = about.shown
     total = measure_points(shown.nodes[shown.level == 0], about.measure)
     if len(total) != 1 or total[0] is None:
-        return "How much there is in all is not part of what is shown here."
+        return "The total is not part of this result."
     number = f"<strong>{about.number(total[0].value)}</strong>"
     sure = sure_text(shown.receipt, about.measure.name, total=True)
     ends = f" ({about.ends(total[0].lower, total[0].upper)}, {html.escape(sure)})"
     what = f"<bdi>{html.escape(about.what)}</bdi>"
     if shown.is_rollup:
-        return f"In all, {what} is about {number}{ends}."
+        return f"The total of {what} is about {number}{ends}."
     return f"There are about {number} {what} in all{ends}."
 
 

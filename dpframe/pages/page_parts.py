@@ -297,7 +297,7 @@ def likelihood_factor(epsilon: float) -> str:
 def budget_words(receipt: Receipt) -> str:
     """Return a sentence about the budget, from the card."""
     card = {line.name: line for line in receipt.card_lines}
-    return f"The budget is {card['budget'].value_text}; {card['budget'].meaning_text}."
+    return f"Budget (epsilon, delta): {card['budget'].meaning_text}."
 
 
 # -- assets --------------------------------------------------------------------------------------
@@ -428,7 +428,7 @@ def cells_page(
 
 
 ENTRY_OF_PARTS = (
-    "An entry adds up all reported cells that lie in it: their records are disjoint. Choose a "
+    "An entry adds up all cells in it that are shown: no record is in two of them. Choose a "
     "name, or an entry, to see what is below it; the names above the matrix lead back. “all of it” "
     "is what is reported without going further down."
 )

@@ -202,7 +202,8 @@ SELECTED_UPON = (*NOMINAL, "streaming")
 whether it is reported."""
 
 FLAT = (
-    "heavy_hitters keeps the largest, whose counts were selected upon: pass simultaneous=False, "
+    "heavy_hitters keeps the largest counts, which noise helped to choose: pass "
+    "simultaneous=False, "
     "or ask dp.hhh with the column as its only level"
 )
 
@@ -310,7 +311,7 @@ def side_of(
         selected = FLAT
     elif nodes.receipt["mechanism"] in SELECTED_UPON:
         selected = (
-            f"counts of mechanism {nodes.receipt['mechanism']!r} were selected upon: pass "
+            f"counts of mechanism {nodes.receipt['mechanism']!r} also decided what is shown: pass "
             "simultaneous=False, or release with mechanism='offline'"
         )
     value, lower, upper = (

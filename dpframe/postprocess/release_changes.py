@@ -148,7 +148,7 @@ def _check_simultaneous(nodes: ShownNodes) -> None:
     if nodes.receipt["mechanism"] in NOMINAL:
         raise ParameterError(
             f"simultaneous=True does not hold for mechanism {nodes.receipt['mechanism']!r}, whose "
-            "counts were selected upon. Release with mechanism='offline'."
+            "counts also decided what is shown. Release with mechanism='offline'."
         )
 
 
@@ -575,7 +575,7 @@ def _change_facts(
         "and noise"
     )
     if nominal:
-        words += ". Numbers were selected upon by their own noise: the confidence is nominal"
+        words += ". The same noise decided what is shown: the confidence is nominal"
     facts: dict[str, Any] = {
         "measure": name,
         "confidence": ends.confidence,

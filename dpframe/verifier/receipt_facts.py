@@ -294,7 +294,10 @@ def _generator_facts(receipt: Receipt, proof: Proof) -> Facts:
     yield "height", len(levels) - 1
     exact, moved = receipt["k"].bit_length(), [each.get("moves", 1) for each in levels]
     wanted = [1 if level < exact else receipt["rows"] for level in range(len(levels))]
-    check_claim(moved == wanted, f"the receipt moves {wanted} counts of levels, the proof {moved}")
+    check_claim(
+        moved == wanted,
+        f"by the receipt one record moves {wanted} counts of the levels, by the proof {moved}",
+    )
     scales = [Fact.near(positive_number(each.get("scale"), "scale")) for each in levels]
     yield ("noise", "scales"), Fact.items(scales)
 

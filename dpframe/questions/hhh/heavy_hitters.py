@@ -45,7 +45,7 @@ FLAT_MECHANISMS = tuple(name for name in MECHANISMS if name != "paper")
 not take this argument."""
 
 ROUNDS_ARGUMENTS: MechanismArguments = {
-    "at_most": (("rounds",), "bounds the released values of a user that count fully"),
+    "at_most": (("rounds",), "says at how many released values a user counts fully"),
     "counters": GOES_WITH["counters"],
 }
 """Two arguments with the mechanisms that take them: ``at_most`` goes with rounds only, ``counters``

@@ -272,7 +272,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
     def coverage_lines(self) -> list[Line]:
         """The lines on which residuals are reported."""
         chance, certain = round(self.chance_at_threshold, 4), self.certainly_reported
-        meaning = "probability that a residual equal to the threshold is reported"
+        meaning = "probability that a node whose residual equals the threshold is shown"
         return [
             Line("chance at threshold", chance, meaning),
             Line("certainly reported", certain, "every residual from here on is reported"),

@@ -178,7 +178,7 @@ class HistogramPlan(HhhPlan[LevelLaws, CountTree]):
     paper = "stability histogram a level, composed (Bun, Nissim, Stemmer 2019)"
     coverage = False
     held = (
-        "lower and upper cover the noise of the count; the count was also selected upon, so "
+        "lower and upper cover the noise of the count; the same noise decided what is shown, so "
         "the confidence is nominal near the threshold"
     )
 

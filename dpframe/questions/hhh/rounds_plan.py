@@ -356,16 +356,15 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
             Line.of(
                 "threshold",
                 self.threshold,
-                "users, so many at least, but for noise: whose weights find a {value}, or who are "
-                "counted at it where more was asked for",
+                "users that a {value} needs to be found and shown, up to noise",
                 value=what,
             ),
             Line.of(
                 "rounds",
                 len(laws.rounds),
                 (
-                    "of weights of up to {items} {value}s of a user, whose squares add up to 1; "
-                    "what a {value} still needs decides what it gets next"
+                    "in each, a user weighs up to {items} {value}s; weights go where they are "
+                    "still needed, and their squares add up to 1"
                 ),
                 items=laws.items,
                 value=what,
@@ -398,7 +397,7 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
         """The lines on ``at_most``, on the noise, and on the errors that noise makes in counts."""
         sds = [round(self.laws.count_law.sigma / grid, 3) for grid in self.grids]
         halves = [f"+-{-(-self.half_width(1) // grid)}" for grid in self.grids]
-        fully = f"released {self.value}s of a user that count fully; one with n more than that "
+        fully = f"so many shown {self.value}s of a user count fully; a user with n, which is more, "
         fully += "counts the root of at_most / n at each, which makes counts too low"
         sure = f"with confidence {self.confidence:g}, of a count for its noise, in users"
         return [
@@ -412,7 +411,7 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
         """The lines on ``at_most`` and on the error of counts, before ``at_most`` is known."""
         sds = [f"{self.laws.count_law.sigma / norm:.3g}" for norm in self.norms]
         error = f"{values_at_places(sds, self.places)} x root of at_most"
-        fully = f"released {self.value}s of a user that count fully, by a noisy histogram of how "
+        fully = f"so many shown {self.value}s of a user count fully; by a noisy histogram of how "
         return [
             Line("at_most", "found privately", f"{fully}many of them users have"),
             Line("standard error", error, "of a count for its noise, in users"),
@@ -422,10 +421,10 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
 ONE_NODE_NOTICE = Line(
     "notice",
     "users seem to have one finest node each",
-    "no shown nodes together have more users than the node above them: if that is so, "
-    "nodes_per_user=1, or contribution='share' without a mechanism, would show more, in numbers "
-    "that add up; if every row even has a user of its own, it is records that are protected, as "
-    "without user=",
+    "the numbers of shown nodes add up to no more than the node above them: if that is so, "
+    "nodes_per_user=1, or contribution='share' without a mechanism, shows more, in numbers that "
+    "add up; if every row has a user of its own, it is records that are protected, as without "
+    "user=",
 )
 """The notice on a release whose counts look as if shares would show more."""
 

@@ -443,7 +443,7 @@ REFUSED: list[tuple[Made, Made, dict[str, Any], str]] = [
     (ANY["tree"][0], ANY["tree"][0], {}, "Pass simultaneous=False"),
     (ANY["tree"][0], ANY["tree"][0], {"simultaneous": False, "confidence": 0.99}, "release both"),
     (ANY["flat"][0], ANY["flat"][0], {}, "keeps the largest"),
-    (ANY["baseline"][0], ANY["baseline"][0], {}, "selected upon"),
+    (ANY["baseline"][0], ANY["baseline"][0], {}, "also decided what is shown"),
     (ANY["hhh"][0], lambda f: f.dp.hhh(BY, **BUDGET).head(2), {}, "whole frame"),
     (ANY["hhh"][0], lambda f: f.dp.hhh(BY, **BUDGET).assign(count=1), {}, "not the release"),
     (ANY["hhh"][0], lambda f: f, {}, "carries no receipt"),
@@ -540,7 +540,7 @@ UPON = {"baseline": {"mechanism": "laplace"}, "stream": {"mechanism": "streaming
 def test_numbers_that_were_selected_upon_hold_together_at_no_confidence(kind: str) -> None:
     """Law: however wide they are; each on its own is said to be nominal."""
     sides = [trips(s).dp.hhh(BY, **BUDGET, **UPON[kind], confidence=0.999999) for s in (1, 2)]
-    with pytest.raises(ParameterError, match="were selected upon"):
+    with pytest.raises(ParameterError, match="also decided what is shown"):
         dp.change(*sides, confidence=0.9)
     found = dp.change(*sides, simultaneous=False)
     assert found.attrs["dp_change"]["means"].endswith("nominal")

@@ -255,7 +255,7 @@ def test_what_a_receipt_does_not_tell_is_refused() -> None:
         weighed.dp.intervals(0.9)
     with pytest.raises(dp.ParameterError, match="all rows"):
         frame.head(3).dp.intervals(0.9)
-    with pytest.raises(dp.ParameterError, match="selected upon"):
+    with pytest.raises(dp.ParameterError, match="decided what is shown"):
         released(0.95, 1, EXACT["gaussian"]).dp.intervals(simultaneous=True)
     flat = TRIPS.dp.heavy_hitters("dest", k=2, epsilon=1.0, delta=1e-6)
     assert (flat.dp.intervals(0.99)["upper"] > flat["upper"]).all()
