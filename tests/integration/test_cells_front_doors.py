@@ -329,7 +329,7 @@ def test_explain_has_the_words_of_cells() -> None:
     """Law: nothing is said of nodes, which cells have none of."""
     several = {**PAID, "sizes": dp.distinct("bytes", at_most=2), "mean": "mean(bytes, 0, 20)"}
     said = str(dp.explain_rollup("src * dst", several, user="who", **ROLLED))
-    assert "pairs of segment and value of a user" in said
+    assert "pairs of a segment and a value for each user" in said
     assert "3 kinds of cells" in said
     assert "node" not in said
 

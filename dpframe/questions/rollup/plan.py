@@ -313,13 +313,13 @@ class RollupWords:
 
 
 NODE_WORDS = RollupWords(
-    mechanism="measures on what each shown node has of its own; a node is what is below it and its "
-    "own rest",
+    mechanism="measures what each shown node has of its own: outside of shown nodes below it; the "
+    "number of a node adds up its own and theirs",
     nodes="nodes",
-    threshold="of its own from which a node is shown, and all nodes above it",
+    threshold="that a node needs of its own; nodes above a shown one are shown, too",
     everywhere="at every node",
     own="one node has of its own",
-    pairs="pairs of node and value of a user a level",
+    pairs="pairs of a node and a value for each user and level",
 )
 
 
@@ -327,17 +327,17 @@ ROUNDS_WORDS = replace(
     NODE_WORDS,
     mechanism="nodes found by rounds of weights; users and sums at every shown node, other "
     "measures on what each shown node has of its own",
-    threshold="from which a node is found and shown, but for noise, and all nodes above it",
+    threshold="that a node needs to be found, up to noise; nodes above it are shown, too",
 )
 
 
 CELL_WORDS = RollupWords(
     mechanism="measures on the segment of each shown cell: what no cell asked before it has",
     nodes="cells",
-    threshold="of its own segment from which a cell is shown",
+    threshold="that a cell needs in its own segment to be shown",
     everywhere="in every segment",
     own="one segment has",
-    pairs="pairs of segment and value of a user",
+    pairs="pairs of a segment and a value for each user",
 )
 
 
@@ -414,7 +414,7 @@ def measured_line(weights: Mapping[int, Fraction]) -> Line:
     return Line(
         "measured",
         ", ".join(parts),
-        "of the epsilon of each measure that adds up; made consistent by least squares",
+        "parts of the epsilon of each measure that adds up; least squares make numbers agree",
     )
 
 
@@ -487,7 +487,7 @@ def _clipping_text(measure: Measure, plan: RollupNumbers) -> str:
     whose = "one value"
     if plan.unit.user is not None and measure.kind == "sum":
         whose = "everything that one user adds up to"
-    return f"of {whose}; what is beyond is cut, a bias that no interval covers"
+    return f"for {whose}; what is beyond is cut, and no interval covers that"
 
 
 def _measure_text(measure: Measure, plan: RollupNumbers, words: RollupWords) -> str:

@@ -245,7 +245,7 @@ class RoundsSelection(SpendingPlan):
             half = half_width(law.noise, 1, confidence)
             weights = weighted_rounds.full_user_weights(self._norms(law), most)
             errors = [f"+-{half / full:.4g}" for full in weights]
-            meaning = "nodes of a user that count fully; of one with more, each counts less"
+            meaning = "so many shown nodes of a user count fully; with more, each counts less"
             lines = [Line("at_most", values_at_places(most, places), meaning)]
             lines += [_error_line(name, errors, places, confidence) for name in self.counts]
         for name, law, one in zip(self.sums, self.laws.sums, found.sums, strict=True):
@@ -300,16 +300,16 @@ class RoundsSelection(SpendingPlan):
 
 
 COUNT_MEANING = (
-    "different users at every node: they do not add up; a user with more nodes than at_most, which "
-    "is found privately, counts less at each"
+    "different users at every node, who do not add up; a user with more than at_most nodes counts "
+    "less at each; at_most is found privately"
 )
 SUM_MEANING = (
-    "what users have at every node; what bounds cut is missing at each node on its own, so that "
-    "parts do not add up to the whole"
+    "what users have at every node; bounds cut it at each node on its own, so that parts do not "
+    "add up to the whole"
 )
 BOUND_MEANING = (
-    "of what a user has at one node, and of the root of the sum of squares of what they have at "
-    "all of these; the rest is cut, a bias that no interval covers"
+    "for what a user has at one node, and for the root of the sum of its squares over these nodes; "
+    "the rest is cut, and no interval covers that"
 )
 
 
@@ -318,7 +318,7 @@ def _cut_text(bound: float, more: int | None) -> str:
 
 
 def _error_line(name: str, errors: Sequence[str], places: Sequence[str], confidence: float) -> Line:
-    meaning = f"for its noise, with confidence {confidence:g}"
+    meaning = f"for the noise, with confidence {confidence:g}"
     return Line(f"error of {name}", values_at_places(errors, places), meaning)
 
 
