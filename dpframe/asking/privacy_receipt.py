@@ -525,7 +525,7 @@ def _percent(part: float) -> str:
 
 
 def _sure_text(facts: Mapping[str, Any]) -> str:
-    """Say from which number on a node is shown for sure, or with 95 %."""
+    """Say from which number on a node is shown for sure, or with a chance of 95 %."""
     node, certain, likely = facts["node"], facts["certain"], facts["likely"]
     if certain is not None:
         own = " of its own" if facts["own"] else ""
@@ -534,8 +534,9 @@ def _sure_text(facts: Mapping[str, Any]) -> str:
     if not likely:
         return "no number is certain"
     (one, users), *more = likely.items()
-    others = "".join(f", {n} if each has {many}" for many, n in more)
-    return f"no number is certain: {users} users show a {node} with 95 % if each has {one}{others}"
+    others = "".join(f", of {n} if each has {many}" for many, n in more)
+    shown = f"a {node} of {users} users is shown 19 times of 20 if each has {one}{others}"
+    return f"no number is certain: {shown}"
 
 
 def with_not_shown(lines: Sequence[Line], unseen: Sequence[Line]) -> list[Line]:

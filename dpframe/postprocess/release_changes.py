@@ -259,7 +259,7 @@ def _check_bounds_of_totals(name: str, one: Mapping[str, Any], other: Mapping[st
     """Raise ParameterError for a measure whose totals are not counted by the same rule."""
     if one.get("adds_up") is not False and "distinct" not in str(one["spec"]):
         raise ParameterError(
-            f"measure ({name!r}) cannot be compared, as each release counts it in nodes of its own. "
+            f"measure ({name!r}) cannot be compared, as each release finds its own nodes. "
             "Name a count or a sum."
         )
     bounds = [[part.get("bound") for part in facts.get("noise") or ()] for facts in (one, other)]

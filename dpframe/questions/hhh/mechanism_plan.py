@@ -78,7 +78,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
     node: ClassVar[str] = "node"
     """A word for what is reported."""
 
-    one_residual: ClassVar[str] = "of a count that holds one reported residual"
+    one_residual: ClassVar[str] = "of the count of a node without shown nodes below it"
     """The count to which the typical error on the card belongs."""
 
     adds_up: ClassVar[bool] = True

@@ -109,13 +109,13 @@ TEXTS = {
         f"epsilon=2 (nodes from about 75 users on; {COARSER})",
     ),
     "rounds": (
-        "nodes of under about 31 users (no number is certain: 42 users show a node with 95 % if "
-        "each has 1, 133 if each has 10)",
+        "nodes of under about 31 users (no number is certain: a node of 42 users is shown 19 times "
+        "of 20 if each has 1, of 133 if each has 10)",
         f"epsilon=2 (nodes from about 17 users on; {COARSER})",
     ),
     "values": (
-        "values of under about 31 users (no number is certain: 41 users show a value with 95 % if "
-        "each has 1, 130 if each has 10)",
+        "values of under about 31 users (no number is certain: a value of 41 users is shown 19 "
+        "times of 20 if each has 1, of 130 if each has 10)",
         "epsilon=2 (values from about 17 users on; or ask for more data, such as a longer period)",
     ),
     "weights": (
