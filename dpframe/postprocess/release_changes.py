@@ -575,7 +575,7 @@ def _change_facts(
         "and noise"
     )
     if nominal:
-        words += ". The same noise decided what is shown: the confidence is nominal"
+        words += ". The same noise decided what is shown: intervals are nominal"
     facts: dict[str, Any] = {
         "measure": name,
         "confidence": ends.confidence,

@@ -45,8 +45,8 @@ def cut_facts(facts: Mapping[str, Any], shown: int, released: int) -> dict[str, 
         return dict(facts)
     about = (
         f"the {shown} shown are the largest of {released} released, by their noisy counts: where "
-        "many counts are close, these are too large, and intervals are nominal. Without k= all "
-        "are shown, and intervals hold"
+        "many counts are close, these are too large, and intervals are nominal: they miss more "
+        "often than they say. Without k= all are shown, and intervals hold"
     )
     unseen, more = facts.get("not_shown"), dict[str, Any]()
     if unseen is not None:

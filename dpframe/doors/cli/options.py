@@ -43,7 +43,7 @@ HELP = {
     "tree_counts.delta": "privacy budget; needed without --keys",
     "deny": "a file of items that nobody shall report, one a line",
     "depth": "halvings of the domain",
-    "devices": "number of users, or fewer, which is public; explain needs it",
+    "devices": "a number of users that there certainly are, which is public; explain needs it",
     "encoding": "binary or huffman",
     "epsilon": "privacy budget; no default",
     "false_positives": "expected items that nobody has, as a share of the kept items",

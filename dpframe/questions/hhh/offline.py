@@ -179,7 +179,7 @@ class HistogramPlan(HhhPlan[LevelLaws, CountTree]):
     coverage = False
     held = (
         "lower and upper cover the noise of the count; the same noise decided what is shown, so "
-        "the confidence is nominal near the threshold"
+        "near the threshold intervals miss more often than they say"
     )
 
     @property

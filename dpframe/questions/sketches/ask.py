@@ -135,7 +135,7 @@ class _Releasable(Sketch):
 
             For a key fixed beforehand, the chance that it is published and that its interval misses
             the true count is at most ``1 - confidence``. Given that a key near the threshold was
-            published, the confidence is nominal.
+            published, it misses more often.
 
         Raises
         ------

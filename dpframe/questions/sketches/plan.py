@@ -222,7 +222,7 @@ ROUNDING = 1e-12
 CHANCE = (
     "for a key fixed beforehand, the chance that it is published with an interval that misses "
     "the true count is at most one minus the confidence; given that a key near the threshold "
-    "was published, the confidence is nominal"
+    "was published, it misses more often"
 )
 """The promise on the intervals of every release."""
 
