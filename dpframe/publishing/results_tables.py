@@ -195,8 +195,8 @@ MEASURE_COLUMNS: Columns = (
     ("unit", _TEXT, "What the value is a number of, or in the unit of which column it is"),
     ("adds_up", pa.bool_(), "Whether the value of a node is that of its parts together"),
     ("value", _REAL, "Noisy value; may be negative"),
-    ("lower", _REAL, "Lower end of its interval; what clipping takes away is not covered"),
-    ("upper", _REAL, "Upper end of its interval; what clipping takes away is not covered"),
+    ("lower", _REAL, "Lower end of its interval, which does not cover what bounds cut"),
+    ("upper", _REAL, "Upper end of its interval, which does not cover what bounds cut"),
 )
 
 FAMILY_COLUMNS = {

@@ -338,7 +338,7 @@ def _weight_lines(unit: PrivacyUnit) -> list[Line]:
     """Return the line on how weights are cut and rounded: an exception would tell of a record."""
     if not unit.measured:
         return []
-    more = "larger ones count" if unit.user is None else "users with more in total count"
+    more = "larger weights count" if unit.user is None else "users who have more in all count"
     return [
         Line.of(
             "weights",

@@ -64,7 +64,7 @@ def rollup_plan(given: CallArguments) -> RollupPlan:
     except BudgetError:
         if not (asked.usual and asked.by_rounds):
             raise
-        return make_rollup_plan(_take_shares(asked, "rounds have no noise for this budget"))
+        return make_rollup_plan(_take_shares(asked, "no noise of rounds keeps this budget"))
 
 
 def _take_shares(asked: RollupRequest, why: str) -> RollupRequest:

@@ -82,8 +82,8 @@ class RollupPlan(RollupNumbers):
     question = "rollup"
     paper = PAPER
     intervals = (
-        "lower and upper hold the true value with the stated confidence, given what is shown; not "
-        "what clipping to the bounds takes away"
+        "lower and upper hold the true value as bounds cut it, with the stated confidence, given "
+        "what is shown"
     )
 
     @cached_property
