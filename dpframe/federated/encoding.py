@@ -92,7 +92,7 @@ class Encoding:
 
     def __post_init__(self) -> None:
         if not {END, CUT} < self.codes.keys() or any(len(c) > 1 or c == "\0" for c in self.codes):
-            raise ParameterError("codes need single characters, '' for the end and U+FFFD, no NUL.")
+            raise ParameterError("codes need single characters, '' for the end, U+FFFD, no NUL.")
         ordered = sorted(self.codes.values())
         wrong = [b for b in ordered if not b or set(b) - {"0", "1"} or len(b) > WORD - 1]
         if wrong or any(b.startswith(a) for a, b in itertools.pairwise(ordered)):

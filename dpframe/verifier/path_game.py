@@ -323,7 +323,7 @@ def bound_path_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> DeltaB
         remainder=proof.flag("remainder"),
     )
     hidden = game.test.highest + 1 < game.threshold
-    alone = "is never selected" if hidden else "can be selected, which is counted in full"
+    alone = "is never selected" if hidden else "can be selected; all of that chance is counted"
     return DeltaBound(
         path_bound(game, epsilon, enough),
         ProofStep("a node that only one table has " + alone, f"{ONE_RECORD}, after step 4"),

@@ -71,7 +71,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
     question: ClassVar[str | None] = "hhh"
 
     held: ClassVar[str] = (
-        "lower and upper hold the true count with the stated confidence, given the selection"
+        "lower and upper hold the true count with the stated confidence, given what is shown"
     )
     """What the intervals of counts mean."""
 

@@ -80,7 +80,7 @@ class CellsPlan(OfflinePlan):
 
     node, one_residual = "cell", "of a reported residual"
 
-    held = "lower and upper hold the true residual with the stated confidence, given the selection"
+    held = "lower and upper hold the true residual with the stated confidence, given what is shown"
 
     @property
     def whole_noise(self) -> NoiseTable | None:

@@ -419,7 +419,9 @@ def prefix_lines(plan: PrefixNumbers) -> list[Line]:
             )
         )
     if plan.reporting < plan.devices:
-        out.append(Line("devices counted on", plan.reporting, "reports of an iteration, at least"))
+        out.append(
+            Line("devices counted on", plan.reporting, "at least so many report in each iteration")
+        )
     out += plan.draws.lines
     out += [
         Line(

@@ -304,7 +304,7 @@ MANY_CUT = 0.1
 
 
 CUT_MEANING = (
-    "users have more than the bound there, so that numbers are too low, most of all large ones, "
+    "have more than the bound there, so that numbers are too low, most of all large ones, "
     "and no interval says by how much"
 )
 
@@ -322,7 +322,7 @@ def _users_cut(plan: RollupNumbers, noisy: NoisyRollup, total: pd.DataFrame, nam
         for many, place in zip(more, chosen.places, strict=False)
         if many is not None and many >= MANY_CUT * max(users, 1)
     ]
-    return f"about {', '.join(cut)} of {users:,}" if cut else ""
+    return f"of {users:,} users about {', '.join(cut)}" if cut else ""
 
 
 def _cut_sums_notice(cut: str, name: str) -> list[Line]:

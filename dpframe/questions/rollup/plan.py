@@ -378,7 +378,7 @@ def _selection_lines(plan: RollupNumbers, words: RollupWords) -> list[Line]:
         Line.of(
             "selection",
             selection.budget.epsilon,
-            "epsilon that decides which {nodes} are shown{along}, {share:.2g} of all",
+            "epsilon that decides which {nodes} are shown{along}: {share:.2g} of the whole",
             nodes=words.nodes,
             along=f", and measures {' and '.join(plan.along)}" if plan.along else "",
             share=share,

@@ -345,7 +345,7 @@ def _read_sealed(content: bytes) -> Content:
         end = at + len(OPEN)
         found = hashlib.sha256(b"".join([content[:at], OPEN, content[end:]])).hexdigest()
         if found.encode() != content[at:end]:
-            raise ValueError("the seal does not fit the content")
+            raise ValueError("its content is not what was saved")
     file = pq.ParquetFile(
         pa.BufferReader(content),
         thrift_string_size_limit=len(content),
