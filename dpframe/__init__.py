@@ -142,11 +142,11 @@ if not TYPE_CHECKING:  # a type checker would take any name for one that exists
 
     def __getattr__(name: str) -> Any:
         if name not in _HOME:
-            hint = (
-                ""
-                if name.startswith("_")
-                else _loaded("dpframe.asking.measure_texts", "instead_of")(name)
-            )
+            hint = ""
+            if not name.startswith("_"):
+                hint = _loaded("dpframe.asking.measure_texts", "instead_of")(name)
+                near = _loaded("dpframe.doors.accessor", "hint_of_name")
+                hint = hint or near(name, __all__)
             raise AttributeError(f"module 'dpframe' has no attribute {name!r}.{hint}".rstrip("."))
         value = globals()[name] = _loaded(_HOME[name], name)
         return value

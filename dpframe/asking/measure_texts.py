@@ -117,7 +117,8 @@ def _spread_hint(inside: str) -> str:
     column = column if column.isidentifier() else "amount"
     return (
         " tree_counts shows how values are spread: count the ranges of "
-        f"'number:{column}?lower=0&upper=500' with keys 'domain'."
+        f"'number:{column}?lower=0&upper=500' with keys 'domain'. Write bounds that you know: what "
+        "lies outside counts in the first or the last range."
     )
 
 

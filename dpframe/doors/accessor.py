@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import inspect
 from collections.abc import Callable, Collection
@@ -87,6 +88,14 @@ def explain_method(asked: Explains[P], example: str) -> ExplainsFrame[P]:
     return cast("ExplainsFrame[P]", frame_method(asked, example))
 
 
+def hint_of_name(name: str, known: Collection[str]) -> str:
+    """Return what to write for a name that is not there; nothing if no name is near."""
+    if name not in known and hasattr(DpAccessor, name):
+        return f" It is a method of a result: result.dp.{name}."
+    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.75)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
 @known_arguments
 class DpAccessor(ResultMethods):
     """Private rollups of a pandas frame. Accessors have no state: each ``.dp`` makes one."""
@@ -95,9 +104,20 @@ class DpAccessor(ResultMethods):
         self._frame = frame
 
     def __repr__(self) -> str:
+        return f"<dpframe accessor: {', '.join(self._names())}>"
+
+    @staticmethod
+    def _names() -> list[str]:
         members = (*vars(DpAccessor), *vars(ResultMethods))
-        names = [name for name in members if not name.startswith("_")]
-        return f"<dpframe accessor: {', '.join(names)}>"
+        return [name for name in members if not name.startswith("_")]
+
+    if not TYPE_CHECKING:  # a type checker would take any name for one that exists
+
+        def __getattr__(self, name: str) -> Any:
+            known = self._names()
+            hint = "" if name.startswith("_") else hint_of_name(name, known)
+            hint = hint or f" It has: {', '.join(known)}."
+            raise AttributeError(f"the accessor dp has no {name!r}.{hint}")
 
     @staticmethod
     def _released_html(frame: pd.DataFrame) -> str | None:

@@ -17,7 +17,7 @@ import polars as pl
 
 from dpframe.common.calls import shorten_errors
 from dpframe.common.texts import folded_html
-from dpframe.doors.accessor import DpAccessor
+from dpframe.doors.accessor import DpAccessor, hint_of_name
 from dpframe.doors.result_methods import ResultMethods
 from dpframe.errors import ParameterError
 
@@ -73,9 +73,8 @@ class PolarsAccessor:
         elif name in OF_FRAMES:
             found = getattr(DpAccessor(self._frame), name)  # type: ignore[arg-type]
         else:
-            raise AttributeError(
-                f"the accessor dp has no {name!r}. It has: {', '.join(dir(self))}."
-            )
+            hint = hint_of_name(name, dir(self)) or f" It has: {', '.join(dir(self))}."
+            raise AttributeError(f"the accessor dp has no {name!r}.{hint}")
         return _answer_in_polars(found) if callable(found) and inspect.isroutine(found) else found
 
     def __dir__(self) -> list[str]:

@@ -138,11 +138,37 @@ def test_how_values_are_spread_is_told_by_counts_of_ranges(
         said = answer(call)
         assert "Did you mean" not in said
         assert f"count the ranges of {ranges!r} with keys 'domain'" in said
+        assert "what lies outside counts in the first or the last range" in said
     command = "rollup f.parquet carrier --epsilon 1 --delta 1e-6 --measure"
     assert repr(ranges) in printed(f"{command} '{text}'", capsys)
     assert len(flights.dp.tree_counts(ranges, keys="domain", epsilon=1.0)) > 3
     with pytest.raises(AttributeError, match="tree_counts shows"):
         getattr(wrongly, text.partition("(")[0])
+
+
+def test_names_of_python_that_are_nearly_right_are_told(flights: pd.DataFrame) -> None:
+    """Law: of questions and of methods of a result, at each door; no name is guessed from afar."""
+    owners: tuple[Any, ...] = (wrongly, flights.dp, pl.DataFrame(flights).dp)
+    for owner in owners:
+        for name in ("heavyhitters", "heavyHitters", "heavy_hitter"):
+            with pytest.raises(AttributeError, match="Did you mean 'heavy_hitters'"):
+                getattr(owner, name)
+    with pytest.raises(AttributeError, match=r"a method of a result: result\.dp\.report"):
+        _ = wrongly.report
+    with pytest.raises(AttributeError, match=r"no 'describe'. It has: hhh"):
+        _ = flights.dp.describe
+    assert not hasattr(flights.dp, "_ipython_display_")
+
+
+@pytest.mark.parametrize("macro", ["dp_hhh", "dp_explain", "dp_rollup", "dp_heavy_hitters"])
+def test_a_call_in_sql_without_its_table_is_told(macro: str, flights: pd.DataFrame) -> None:
+    """Law: whoever writes the columns first is told what comes first, and what then is missing."""
+    with closing(duckdb.connect()) as con:
+        dp.register(con)
+        with pytest.raises(duckdb.Error, match=r"is missing\. The table comes first, as in dp_"):
+            con.sql(f"FROM {macro}(['origin', 'dest'], epsilon := 1, delta := 1e-6)").fetchall()
+        with pytest.raises(duckdb.Error, match="The table comes first"):
+            con.sql(f"FROM {macro}('columns:origin', epsilon := 1, delta := 1e-6)").fetchall()
 
 
 def test_different_values_of_users_are_told_with_their_bound(

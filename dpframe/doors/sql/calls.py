@@ -18,7 +18,7 @@ from dpframe.asking.question import Question
 from dpframe.asking.release import DataScope
 from dpframe.common.texts import identifier
 from dpframe.counts import ListedNodes
-from dpframe.errors import ParameterError, SourceError
+from dpframe.errors import ParameterError, ParameterTypeError, SourceError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.ledger import Ledger
 from dpframe.questions.question_list import QUESTIONS
@@ -103,6 +103,14 @@ def as_parameters(message: str) -> str:
     return IN_PYTHON.sub(parameter, message)
 
 
+SUBJECTS = {
+    "by": "['country', 'city']",
+    "column": "'page'",
+    "hierarchy": "['country', 'city']",
+}
+"""What stands behind the table in a call, by its name in Python."""
+
+
 def macro_arguments(
     question: Question[Any, Any], given: Mapping[str, object], session: Session, path: str
 ) -> dict[str, object]:
@@ -112,6 +120,14 @@ def macro_arguments(
     when the statement runs, and the arguments hold their name.
     """
     named = {name: given.get(name) for name in question.plan_arguments}
+    subject, example = question.subject, SUBJECTS.get(question.subject)
+    tbl = given.get("tbl")
+    no_table = isinstance(tbl, list) or ":" in str(tbl)
+    if example is not None and named.get(subject) is None and no_table:
+        raise ParameterTypeError(
+            f"{subject} is missing. The table comes first, as in dp_{question.name}('visits', "
+            f"{example}, ...)."
+        )
     listed = named.pop("keys") if _lists_nodes(question) and "keys" in named else None
     arguments = {name: as_json_types(value) for name, value in named.items() if value is not None}
     if listed is not None:

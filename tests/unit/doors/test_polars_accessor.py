@@ -64,8 +64,8 @@ def test_results_are_kept_as_long_as_their_frames() -> None:
 
 
 def test_names_that_are_not_there() -> None:
-    with pytest.raises(AttributeError, match=r"no 'hh'. It has: below, change"):
-        _ = VISITS.dp.hh
+    with pytest.raises(AttributeError, match=r"no 'mode'. It has: below, change"):
+        _ = VISITS.dp.mode
     with pytest.raises(dp.ColumnError, match="Did you mean 'country'"):
         VISITS.dp.hhh("contry", **BUDGET)
     assert {"hhh", "explain", "top", "to_pandas"} <= {*dir(VISITS.dp)}
