@@ -316,7 +316,8 @@ class ResultMethods:
                 )
             raise ParameterError(
                 "this frame carries no receipt. Keep result.dp.receipt of the frame that dpframe "
-                "returned: some operations drop its attrs."
+                "returned: some operations drop its attrs. For rows of SQL name the release, and "
+                "ask ledger.recall(name)."
             )
         return Receipt(facts).with_frame_state(frame_state(self._frame))
 

@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import openpyxl
 import pandas as pd
@@ -372,6 +373,24 @@ def test_two_saved_results_are_compared_without_a_ledger(tmp_path: Path, capsys:
     assert "two results that were saved as .parquet" in capsys.readouterr().err
     Path(paths[1]).write_text("{}")
     assert cli.main(["change", *paths]) == 2
+
+
+def test_rows_of_sql_have_a_card_and_a_page(tmp_path: Path) -> None:
+    """Law: rows say where their receipt is; a named release has it, with what bounds cut."""
+    with contextlib.closing(duckdb.connect()) as con:
+        dp.register(con, ledger=dp.Ledger(tmp_path / "b.db", epsilon=2.0, delta=1e-5))
+        con.register("receipts", RECEIPTS)
+        asked = (
+            "FROM dp_rollup('receipts', 'country', ['count', 'sum(amount, 0, 5)'], "
+            "\"user\" := 'customer', epsilon := 1, delta := 1e-6, release := 'sales')"
+        )
+        rows = con.execute(asked).df()
+    with pytest.raises(dp.ParameterError, match=r"name the release, and ask ledger\.recall"):
+        rows.dp.report(tmp_path / "page.html")
+    found = dp.Ledger(tmp_path / "b.db").recall("sales")
+    assert "each customer up to 5" in str(found.dp.receipt)
+    found.dp.report(tmp_path / "page.html")
+    assert "each customer up to 5" in (tmp_path / "page.html").read_text("utf-8")
 
 
 SHELL = ("--epsilon=1", "--delta=1e-6", "--quiet")

@@ -167,18 +167,18 @@ def write_csv(frame: pd.DataFrame, file: IO[bytes], escaped: bool) -> None:
 def _write_parquet(result: Release, file: IO[bytes], escaped: bool) -> None:
     import pyarrow.parquet as pq
 
-    pq.write_table(_sealed(result).to_arrow(), file)
+    pq.write_table(_seal_result(result).to_arrow(), file)
 
 
 def _write_arrow(result: Release, file: IO[bytes], escaped: bool) -> None:
     import pyarrow as pa
 
-    table = _sealed(result).to_arrow()
+    table = _seal_result(result).to_arrow()
     with pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
 
 
-def _sealed(result: Release) -> Release:
+def _seal_result(result: Release) -> Release:
     """Return a result whose file pandas reads back with its receipt, as it was released."""
     same = load_name("dpframe.common.digest", "DIGEST") in result.frame.attrs
     return result if same else replace(result, frame=result.to_frame())
