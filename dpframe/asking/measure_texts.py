@@ -45,6 +45,11 @@ ALIAS = re.compile(
     r"^(?P<what>.*?)(?:\s+AS\s+(?P<name>\"(?:[^\"]|\"\")+\"|[^\s\"(),]+))?\s*$", re.I | re.S
 )
 CALL = re.compile(r"^\s*(?P<kind>[A-Za-z_]+)\s*(?:\((?P<inside>.*)\))?\s*$", re.S)
+NAME_FIRST = re.compile(
+    rf"\s*(?P<name>[^\W\d]\w*)\s*:?=\s*(?P<what>(?:{'|'.join(TAKES)})\b(?:\(.*\))?)\s*", re.S
+)
+"""A measure with its name before it, as keyword arguments have it."""
+
 PART = re.compile(
     r"\s*(?:(?P<key>[A-Za-z_]+)\s*=\s*)?(?P<value>\"(?:[^\"]|\"\")+\"|[^,\"]*?)\s*(?:,|$)", re.S
 )
@@ -63,7 +68,9 @@ def parse_measure(text: str, column: str = "amount") -> tuple[str, Measure]:
     alias = ALIAS.match(text)
     call = CALL.match(alias["what"]) if alias is not None else None
     if alias is None or call is None:
-        raise ParameterError(f"measure {text!r} is not understood. Write {EXAMPLES}.")
+        named = NAME_FIRST.fullmatch(text)
+        meant = repr(f"{named['what']} AS {named['name']}") if named is not None else EXAMPLES
+        raise ParameterError(f"measure {text!r} is not understood. Write {meant}.")
     measure = _measure_of_call(text, call["kind"].lower(), call["inside"], quote_column(column))
     return _unquote(alias["name"]) if alias["name"] else measure.default_name, measure
 

@@ -171,6 +171,18 @@ def test_a_call_in_sql_without_its_table_is_told(macro: str, flights: pd.DataFra
             con.sql(f"FROM {macro}('columns:origin', epsilon := 1, delta := 1e-6)").fetchall()
 
 
+@pytest.mark.parametrize("text", ["people=count", "people = count", "people := count"])
+def test_a_measure_with_its_name_first_is_told(
+    text: str, flights: pd.DataFrame, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    remedy = "count AS people"
+    command = "rollup f.parquet carrier --epsilon 1 --delta 1e-6 --measure"
+    assert f"Write {remedy!r}" in printed(f"{command} '{text}'", capsys)
+    works(f"{command} '{remedy}'")
+    with pytest.raises(ParameterError, match=r"'sum\(hour, 0, 24\) AS hours'"):
+        flights.dp.rollup(["carrier"], "hours=sum(hour, 0, 24)", **B)
+
+
 def test_different_values_of_users_are_told_with_their_bound(
     flights: pd.DataFrame, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
