@@ -415,7 +415,8 @@ def _change_row(change: Change, ends: tuple[float, float], written: _NumberTexts
 def _changes_note(found: pd.DataFrame, names: tuple[str, str]) -> str:
     """Return what the intervals of changes hold, as HTML."""
     facts = found.attrs[CHANGE]
-    what = f"{facts['intervals']:,} nodes" if found["level"].any() else "the total alone"
+    many = f"{facts['intervals']:,} node{'s' * (facts['intervals'] != 1)}"
+    what = many if found["level"].any() else "the total alone"
     whole = f"Of {what}"
     if names != SIDES:
         whole = html.escape(f"From {names[0]} to {names[1]}, of {what}")

@@ -252,7 +252,8 @@ def total_limits(receipt: Mapping[str, Any]) -> str:
     counts there does not depend on the nodes that are found.
     """
     words = _sample_words(receipt) if receipt["mechanism"] == "rollup" else ""
-    return f"only the total is compared: {words}" if words else ""
+    remedy = "Nodes are compared of releases by shares, contribution='share'"
+    return f"only the total is compared: {words}. {remedy}" if words else ""
 
 
 def _check_bounds_of_totals(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> None:

@@ -301,6 +301,7 @@ def test_customers_of_this_month_against_last_month() -> None:
         means = change.attrs["dp_change"]["means"]
         assert "Only the total is compared: " in means
         assert means.endswith("noise alone; each customer up to 5,000") == (measure == "revenue")
+        assert "Nodes are compared of releases by shares, contribution='share'" in means
     with pytest.raises(
         dp.ParameterError, match=r"each release found its own nodes.*totals of rollups"
     ):
