@@ -497,5 +497,5 @@ def test_the_bound_of_nodes_is_that_of_each_part() -> None:
         parts = found.dp.receipt["measures"]["count"]["noise"]
         lowest, _, above = (part["at_most"] for part in parts)
         (said,) = [q.value_text for q in found.dp.receipt.card_lines if q.id == "cut"]
-        assert f"counts fully at up to {above} node" in said
-        assert (f", {lowest} of the lowest" in said) == (lowest != above)
+        both = f"{lowest} of the lowest nodes and {above} above"
+        assert f"counts fully at up to {both if lowest != above else f'{lowest} node'}" in said
