@@ -319,7 +319,7 @@ def test_pages_and_tables_hold_the_released_numbers(
     assert "<dt>Bytes</dt>" in text
     plotly = pytest.importorskip("plotly")
     assert plotly
-    (trace,) = result.dp.plot().data
+    (trace,) = result.dp.plot(kind="icicle").data
     assert trace.values[0] == data["area"][0]
     assert f"count {figure_text(result['count'][0], receipt.digits)}" in trace.hovertext[0]
     listed = dp.publish(ledger, tmp_path / "results.duckdb")
