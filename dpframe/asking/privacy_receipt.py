@@ -385,9 +385,11 @@ class Sight:
     def facts(self, shares: Mapping[str, Sequence[float]], nodes: int | None) -> dict[str, Any]:
         """Return what the receipt says of what is not shown, as plain JSON types.
 
-        ``shares`` are those of ``unseen_shares``, by name of what is counted, and ``nodes`` is the
-        number of shown nodes; None before a release. No change is told where all is seen.
+        ``shares`` are those of ``unseen_shares``, by name of what is counted; that of the finest
+        level is left out where some records have none. ``nodes`` are shown; None before a release.
         """
+        told = 2 if self.is_complete or self.node == "cell" else 1
+        shares = {name: [*several][:told] for name, several in shares.items()}
         parts = [part for several in shares.values() for part in several]
         return {
             "below": self.below,
@@ -400,7 +402,7 @@ class Sight:
             "likely": {str(many): users for many, users in self.likely.items()},
             "instead": self.instead,
             "finest": self.levels[-1] if len(self.levels) > 1 else None,
-            "shares": {name: [*several] for name, several in shares.items()},
+            "shares": shares,
             "change": {} if parts and max(parts) < LITTLE else self.change,
             "nodes": nodes,
         }
