@@ -236,7 +236,7 @@ def release_counts(state: SketchState, laws: LatticeLaws | GshmLaws) -> NoisySke
     """Release a sum of post-processed sketches, of which a record enters one; or whole counts, of
     which a record or user moves at most k by 1, in one direction."""
     if state.lattice != laws.unit or not laws.covers(state.counters):
-        raise ValueError("laws are of other sketches.")
+        raise ValueError("laws are not for these sketches.")
     keys, counts = state.positive()
     values = counts + laws.noise.draw(len(counts))
     kept = np.flatnonzero(values >= laws.least)

