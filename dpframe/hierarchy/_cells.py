@@ -201,7 +201,9 @@ CELL_REFUSALS = {
     "totals with user or weight": "whole counts are of single records",
     "keys": "listed cells overlap, and only a selection decides which of them takes a record",
     "series": "periods are compared node by node of one tree",
-    "questions other than hhh and rollup": "all cells would be counted, and cells that overlap do not add up",
+    "questions other than hhh and rollup": (
+        "all cells would be counted, and cells that overlap do not add up"
+    ),
 }
 """Why several hierarchies are refused where one is taken; docs/cubes.md shows this table."""
 

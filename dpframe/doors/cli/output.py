@@ -26,6 +26,7 @@ from dpframe.errors import DpframeError, ParameterError, SourceError
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
     from dpframe.asking.release import Release
 
@@ -167,21 +168,23 @@ def write_csv(frame: pd.DataFrame, file: IO[bytes], escaped: bool) -> None:
 def _write_parquet(result: Release, file: IO[bytes], escaped: bool) -> None:
     import pyarrow.parquet as pq
 
-    pq.write_table(_seal_result(result).to_arrow(), file)
+    pq.write_table(_sealed_table(result), file)
 
 
 def _write_arrow(result: Release, file: IO[bytes], escaped: bool) -> None:
     import pyarrow as pa
 
-    table = _seal_result(result).to_arrow()
+    table = _sealed_table(result)
     with pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
 
 
-def _seal_result(result: Release) -> Release:
-    """Return a result whose file pandas reads back with its receipt, as it was released."""
-    same = load_name("dpframe.common.digest", "DIGEST") in result.frame.attrs
-    return result if same else replace(result, frame=result.to_frame())
+def _sealed_table(result: Release) -> pa.Table:
+    """Return a result as a table that every pandas reads back with its receipt and digest."""
+    if load_name("dpframe.common.digest", "DIGEST") not in result.frame.attrs:
+        result = replace(result, frame=result.to_frame())
+    table, attrs = result.to_arrow(), json.dumps(result.frame.attrs).encode()
+    return table.replace_schema_metadata({**table.schema.metadata, b"PANDAS_ATTRS": attrs})
 
 
 MOST_ROWS = 2**20 - 1
