@@ -338,7 +338,7 @@ def test_compiled_loops_blocks_and_the_order_of_rows_change_nothing(
     shuffled.shuffle(other)
 
     def numbers(rows: list[Row]) -> list[Any]:
-        users = users_of(case, rows, 5, ["v"])
+        users = users_of(case, rows, case.hierarchy.height + 1, ["v"])
         importance = np.arange(users.size) % 5 * 100
         shown = np.arange(users.size) % 3 != 1
         amounts = users.amounts(0, shown)
