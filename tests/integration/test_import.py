@@ -96,7 +96,7 @@ def test_what_is_public_is_there_and_nothing_else_is_shown() -> None:
     for name in ("hhh", "StreamingHHH", "BudgetError", "sum", "Ledger"):
         assert said(f"from dpframe import {name} as found; print(found.__name__)") == name
     code = "import dpframe\ntry: dpframe.hhhh\nexcept AttributeError as error: print(error)"
-    assert said(code) == "module 'dpframe' has no attribute 'hhhh'"
+    assert said(code) == "module 'dpframe' has no attribute 'hhhh'. Did you mean 'hhh'?"
 
 
 def test_pickles_do_not_depend_on_what_is_loaded() -> None:
