@@ -543,7 +543,7 @@ class Change:
 
     @property
     def at_least(self) -> float:
-        """The least size of the change by its interval; 0 if it may be noise."""
+        """How large the change is at least, by its interval; 0 if noise alone may explain it."""
         if not self.is_more_than_noise:
             return 0.0
         return min(abs(end) for end in (self.lower, self.upper) if end is not None)

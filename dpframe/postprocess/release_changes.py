@@ -246,7 +246,7 @@ def _sample_words(receipt: Mapping[str, Any]) -> str:
 
 
 def total_limits(receipt: Mapping[str, Any]) -> str:
-    """Return why only totals are compared; empty if all nodes are, or not even totals.
+    """Return why only totals are compared; an empty text if all nodes are, or nothing is.
 
     A user has one total. So in a rollup by rounds, whose total has bounds of its own, what a user
     counts there does not depend on the nodes that are found.

@@ -143,3 +143,11 @@ def ceil_root(square: Ints) -> Ints:
     """The least whole number whose square is at least ``square``, below 2**52."""
     root = floor_root(square)
     return root + (root * root < square)
+
+
+def mix_bits(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A permutation of 64-bit numbers in which every bit depends on all bits (Steele, Lea, Flood
+    2014, SplitMix)."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
+    return bits ^ (bits >> np.uint64(31))

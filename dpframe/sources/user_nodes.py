@@ -82,6 +82,7 @@ from dpframe.sources.user_amounts import (
     by_threads,
     ceil_root,
     floor_root,
+    mix_bits,
     node_sums,
     threads,
 )
@@ -352,7 +353,7 @@ def _nodes_of_rows(
         len(users),
         user,
         leaf,
-        lambda rows: _mix_bits(of_user[user[rows]] ^ hashes[number[rows]]),
+        lambda rows: mix_bits(of_user[user[rows]] ^ hashes[number[rows]]),
         most,
         shares,
         hierarchy.finest_levels,
@@ -388,7 +389,7 @@ def place_nodes(
     users: int,
     user: Ints,
     leaf: Ints,
-    hashed: Callable[[Ints], NDArray[np.uint64]],
+    hashed: Hashes,
     most: int,
     shares: tuple[int, ...],
     finest: Sequence[int],
@@ -410,17 +411,18 @@ def place_nodes(
         for level in (height, *levels)
     ]
     first = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=users))])
-    width, loops = len(shares), _loops(len(user))
-    if loops is None:
-        many, place = 1 + len(user) // BLOCK_ROWS, _place_block
-    else:
-        many, place = threads(), partial(_place_range, loops)
+    layout = _Layout(nodes=nodes, most=most, levels=levels, groups=groups, width=len(shares))
+    many, place = 1 + len(user) // BLOCK_ROWS, _place_block
+    if (loops := _loops(len(user))) is not None:
+        none = np.zeros((len(nodes.finest), 0), dtype=np.int32)
+        above = np.column_stack([none, *(nodes.ancestors_at(level) for level in levels)])
+        many, place = threads(), partial(_place_range, loops, above)
     at = np.searchsorted(first, len(user) * np.arange(many) // many)
 
     def placed(begin: int, end: int) -> _Placed:
         rows = slice(first[begin], first[end])
         own = user[rows] - begin, leaf[rows], lambda some: hashed(some + first[begin])
-        return place(nodes, end - begin, *own, most, levels, groups, width)
+        return place(layout, end - begin, *own)
 
     sizes, searched, node = zip(*by_threads(placed, np.append(at, users).tolist()), strict=True)
     return UserNodes(
@@ -517,19 +519,25 @@ _Placed = tuple[Ints, Ints, NDArray[np.int32]]
 take part first."""
 
 
-def _place_block(
-    nodes: NodeSet,
-    users: int,
-    user: Ints,
-    leaf: Ints,
-    hashed: Callable[[Ints], NDArray[np.uint64]],
-    most: int,
-    levels: Sequence[int],
-    groups: Sequence[int],
-    width: int,
-) -> _Placed:
-    """The nodes of a block of users, each of whom has so many groups as the ``width``. ``groups``
-    are those of the finest nodes of a user and of nodes at ``levels``."""
+Hashes = Callable[[Ints], NDArray[np.uint64]]
+"""The hashes of some rows, which decide which nodes of a user take part."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class _Layout:
+    """Where nodes go: ``groups`` are those of the finest nodes of a user and of nodes at
+    ``levels``. A user has ``width`` groups, and at most ``most`` nodes that take part."""
+
+    nodes: NodeSet
+    most: int
+    levels: Sequence[int]
+    groups: Sequence[int]
+    width: int
+
+
+def _place_block(layout: _Layout, users: int, user: Ints, leaf: Ints, hashed: Hashes) -> _Placed:
+    """The nodes of a block of users."""
+    nodes, levels, width, most = layout.nodes, layout.levels, layout.width, layout.most
     rows = np.flatnonzero(nodes.finest[leaf] > 0)  # the root is added for all users
     rows = rows[_order_by_users(user[rows], leaf[rows])]
     user, leaf = user[rows], leaf[rows]
@@ -546,7 +554,7 @@ def _place_block(
         part[heavy] = _sample(nodes, *own, most, levels)
     keys = [
         2 * (runs.user * width + group) + runs.none_of(part)
-        for runs, group in zip(several, groups, strict=True)
+        for runs, group in zip(several, layout.groups, strict=True)
     ]
     node = [runs.node for runs in several]
     if width > 1:  # the root is counted, and not searched
@@ -560,41 +568,33 @@ def _place_block(
 
 def _place_range(
     loops: Any,
-    nodes: NodeSet,
+    above: NDArray[np.int32],
+    layout: _Layout,
     users: int,
     user: Ints,
     leaf: Ints,
-    hashed: Callable[[Ints], NDArray[np.uint64]],
-    most: int,
-    levels: Sequence[int],
-    groups: Sequence[int],
-    width: int,
+    hashed: Hashes,
 ) -> _Placed:
-    """The same as :func:`_place_block` by compiled ``loops``, nodes of a group in any order."""
-    none = np.zeros((len(nodes.finest), 0), dtype=np.int32)
-    above = np.column_stack([none, *(nodes.ancestors_at(level) for level in levels)])
+    """Place users as ``_place_block`` does, by compiled loops; nodes of a group have no order.
+    ``above`` has the ancestors of every group, one column a level."""
+    nodes, width = layout.nodes, layout.width
     first = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=users))])
     part = np.ones(len(leaf), dtype=np.bool_)
-    many = np.array([*groups, width])
+    many = np.array([*layout.groups, width])
 
     def run() -> _Placed:
         size, searched = np.zeros((2, users * width), dtype=np.int64)
-        placed = np.empty(len(leaf) * len(groups) + users, dtype=np.int32)  # far more than enough
+        placed = np.empty(
+            len(leaf) * len(layout.groups) + users, dtype=np.int32
+        )  # far more than enough
         tree = nodes.finest, above, many, len(nodes.level)
         loops.place_users(first, leaf, part, *tree, placed, size, searched)
         return size, searched, placed[: size.sum()].copy()
 
     placed = run()
-    if (heavy := placed[1].reshape(-1, width).sum(axis=1) > most).any():
+    if (heavy := placed[1].reshape(-1, width).sum(axis=1) > layout.most).any():
         rows = np.flatnonzero(heavy[user] & (nodes.finest[leaf] > 0))
-        part[rows] = _sample(nodes, user[rows], leaf[rows], hashed(rows), most, levels)
+        own = user[rows], leaf[rows], hashed(rows)
+        part[rows] = _sample(nodes, *own, layout.most, layout.levels)
         placed = run()
     return placed
-
-
-def _mix_bits(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A permutation of 64-bit numbers in which every bit depends on all bits (Steele, Lea, Flood
-    2014, SplitMix)."""
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
-    return bits ^ (bits >> np.uint64(31))

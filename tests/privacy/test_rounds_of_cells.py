@@ -637,7 +637,7 @@ def _hash_of_numbers(patch: pytest.MonkeyPatch) -> None:
     sample = user_nodes._sample
 
     def planted(nodes: Any, user: Whole, leaf: Whole, hashed: Any, *given: Any) -> Any:
-        return sample(nodes, user, leaf, user_nodes._mix_bits(leaf.astype(np.uint64)), *given)
+        return sample(nodes, user, leaf, user_nodes.mix_bits(leaf.astype(np.uint64)), *given)
 
     patch.setattr(user_nodes, "_sample", planted)
 
