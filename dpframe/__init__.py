@@ -58,7 +58,7 @@ _HOMES = {
         "default_ledger",
         "use_ledger",
     ),
-    "dpframe.measures": (
+    "dpframe.measures.measure": (
         "count",
         "distinct",
         "mean",
@@ -189,7 +189,7 @@ else:
         product,
     )
     from dpframe.ledger import Ledger, Spending, default_ledger, use_ledger
-    from dpframe.measures import count, distinct, mean, sum
+    from dpframe.measures.measure import count, distinct, mean, sum
     from dpframe.publishing.publish import publish
     from dpframe.questions.hhh.stream import StreamingHHH
     from dpframe.questions.question_list import *  # noqa: F403

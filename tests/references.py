@@ -95,7 +95,7 @@ HOMES = {
     "datetime": ("date",),
     "dpframe.asking.warehouse_plan": ("RollupSql",),
     "dpframe.hierarchy": ("Hierarchy",),
-    "dpframe.measures": ("Measure",),
+    "dpframe.measures.measure": ("Measure",),
     "dpframe.periods": ("Period",),
 }
 """Where the types of arguments are."""

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from dpframe.common.unicode import is_unicode
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.measures import AUTO, Measure, count, distinct, mean, quote_column, sum
+from dpframe.measures.measure import AUTO, Measure, count, distinct, mean, quote_column, sum
 
 TAKES: Mapping[str, tuple[str, ...]] = {
     "count": ("at_most", "share"),

@@ -38,7 +38,8 @@ from dpframe.questions.tree_counts.ask import TREE_COUNTS
 
 if TYPE_CHECKING:
     from dpframe.hierarchy import Hierarchy
-    from dpframe.measures import Measure, Vector
+    from dpframe.measures.measure import Measure
+    from dpframe.measures.vectors import Vector
 
 F = TypeVar("F", bound=Callable[..., RollupSql])
 

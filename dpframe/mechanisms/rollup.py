@@ -65,7 +65,9 @@ from dpframe.accounting.losses import level_laws
 from dpframe.accounting.weighted_round_noise import RoundLaws
 from dpframe.counts import Counts, Ints, Nodes
 from dpframe.hierarchy import Kind
-from dpframe.measures import LARGEST, LEAST, AutoBound, Distinct, Measure, Steps, Vector, vectors_of
+from dpframe.measures.measure import Measure
+from dpframe.measures.steps import Steps
+from dpframe.measures.vectors import LARGEST, LEAST, AutoBound, Distinct, Vector, vectors_of
 from dpframe.mechanisms import offline_hhh, weighted_rounds
 from dpframe.mechanisms.weighted_rounds import FoundNodes, LevelParts, SumBounds, WeightSource
 from dpframe.noise import NoiseTable, UnboundedNoise

@@ -15,9 +15,9 @@ join with counted nodes would read the leaves once more.
 
 **Measures**: whole numbers of a row are added up beside the counts, in the SQL of any engine.
 
-DuckDB's SQL is in :mod:`dpframe.measures`. The SQL of other engines is here, and gives the same
-numbers: the same floating-point product, and a rounding made of a floor and a comparison, since
-each engine rounds a half in its own way. No value is an error.
+DuckDB's SQL is in :mod:`dpframe.measures.steps`. The SQL of other engines is here, and gives the
+same numbers: the same floating-point product, and a rounding made of a floor and a comparison,
+since each engine rounds a half in its own way. No value is an error.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from dpframe.dialects import WHOLE, Dialect
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy.portable import Keys
 from dpframe.hierarchy.portable_kinds import CellKeys, add_key_steps, keys_of, level_key_names
-from dpframe.measures import Steps, outside_sql, present_sql, reach, value_sql
+from dpframe.measures.steps import Steps, outside_sql, present_sql, reach, value_sql
 from dpframe.sources.cell_leaves import one_to
 
 UNIT = Steps(0.0, 1.0)

@@ -18,7 +18,7 @@ from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
 from dpframe.hierarchy._types import REAL, WHOLE, Advice, outer_type, unreadable_type
-from dpframe.measures import LARGEST, LEAST, AutoBound, Distinct, Vector
+from dpframe.measures.vectors import LARGEST, LEAST, AutoBound, Distinct, Vector
 from dpframe.noise import random_seed
 from dpframe.sources.exact_trees import exact_counts
 from dpframe.sources.frames import is_spark

@@ -66,7 +66,7 @@ from dpframe.budget import PrivacyUnit
 from dpframe.common.texts import ascending_order, literal
 from dpframe.hierarchy import Hierarchy, Kind
 from dpframe.hierarchy._base import level_key_sql, pack_key
-from dpframe.measures import GRID, Distinct, Vector
+from dpframe.measures.vectors import GRID, Distinct, Vector
 from dpframe.sources.cell_leaves import finest_columns, keyed_sql, row_hash, same_key_sql
 from dpframe.sources.portable_sql import Summand
 from dpframe.sources.rollup_statement import exact_column_sql, source_sql

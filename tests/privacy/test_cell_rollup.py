@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpframe import measures as dpm
 from dpframe.counts import CellCounts, Nodes
-from dpframe.measures import Vector
+from dpframe.measures import measure as dpm
+from dpframe.measures.vectors import Vector
 from dpframe.mechanisms import offline_hhh
 from dpframe.questions.rollup.plan import RollupPlan
 from dpframe.sources import segment_places as parts_statement

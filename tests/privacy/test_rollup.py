@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpframe import measures as dpm
-from dpframe.measures import GRID, LARGEST, Vector, vectors_of
-from dpframe.measures import LEAST as FIRST
+from dpframe.measures import measure as dpm
+from dpframe.measures.vectors import GRID, LARGEST, Vector, vectors_of
+from dpframe.measures.vectors import LEAST as FIRST
 from dpframe.mechanisms import rollup
 from dpframe.mechanisms.rollup import VectorCharge, vector_charges
 from dpframe.questions.rollup.plan import RollupPlan

@@ -11,9 +11,9 @@ import duckdb
 import pytest
 
 import dpframe as dp
-from dpframe import measures as dpm
 from dpframe.asking.call_arguments import EPSILON
 from dpframe.errors import BudgetError, DpframeError
+from dpframe.measures import measure as dpm
 from dpframe.mechanisms import rollup as measured_parts
 from dpframe.mechanisms.rollup import FINE, PARTS, measured_parts_cost, rounded_up, scales_for
 from dpframe.noise import NoiseTable, UnboundedNoise

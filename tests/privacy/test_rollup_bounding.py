@@ -22,12 +22,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpframe as dp
-from dpframe import measures as dpm
-from dpframe import measures as steps
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
-from dpframe.measures import FARTHEST, GRID, LARGEST, AutoBound, Steps, Vector
-from dpframe.measures import LEAST as FIRST
+from dpframe.measures import measure as dpm
+from dpframe.measures import steps
+from dpframe.measures.steps import FARTHEST, Steps
+from dpframe.measures.vectors import (
+    GRID,
+    LARGEST,
+    AutoBound,
+    Vector,
+    distinct_of,
+    searches_of,
+    vectors_of,
+)
+from dpframe.measures.vectors import LEAST as FIRST
 from dpframe.mechanisms.rollup import Nodes
 from dpframe.sources import rollup_parts as sources
 from dpframe.sources import segment_places as parts_statement
@@ -76,7 +85,7 @@ def vectors(unit: PrivacyUnit) -> list[Vector]:
 
 
 def flat(measure: dpm.Measure, *, by_user: bool) -> list[Vector]:
-    return [v for together, _ in dpm.vectors_of(measure, by_user=by_user) for v in together]
+    return [v for together, _ in vectors_of(measure, by_user=by_user) for v in together]
 
 
 def listing(keys: Any, hierarchy: Hierarchy = BOTH) -> tuple[Any, Nodes, Any]:
@@ -211,7 +220,7 @@ def test_one_unit_moves_every_vector_by_at_most_its_bound(
         assert here == expected(rows, hierarchy, unit, shown, vector), vector.kind
         assert there == expected(fewer, hierarchy, unit, shown, vector), vector.kind
     for measure in [m for m in MEASURES if by_user or m.at_most is None]:
-        for together, _ in dpm.vectors_of(measure, by_user=by_user):
+        for together, _ in vectors_of(measure, by_user=by_user):
             assert sum(moved.pop(0) for _ in together) <= together[0].most
 
 
@@ -228,7 +237,7 @@ def test_one_unit_moves_counts_of_different_values_by_what_is_paid_for(
     listed, nodes, _ = listing([("x", "x"), ("x", "y"), ("y", "z")])
     gone = rows[1:] if unit is RECORD else [row for row in rows if row[0] != rows[0][0]]
     measure = dpm.distinct(column, at_most=None if unit is RECORD else at_most)
-    distinct = dpm.distinct_of(measure, user=unit.user, height=2)
+    distinct = distinct_of(measure, user=unit.user, height=2)
     assert distinct is not None
     both = []
     for table in (rows, gone):
@@ -279,7 +288,7 @@ def test_values_at_the_limits_of_their_types_are_cut_and_never_an_error(
     units = 1000 * len(LIMITS[kind]) if unit is RECORD else 1000
     for vector, entries in zip(wanted, exact, strict=True):
         assert sum(abs(int(x)) for x in entries) <= units * vector.most
-    for searched in dpm.searches_of(dpm.sum("v", lower="auto", upper="auto")):
+    for searched in searches_of(dpm.sum("v", lower="auto", upper="auto")):
         histogram = counted.magnitudes(searched)
         assert histogram.min() >= 0
         assert histogram.sum() <= units

@@ -26,8 +26,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dpframe import measures as dpm
 from dpframe.accounting.weighted_round_noise import Law, RoundLaws
+from dpframe.measures import measure as dpm
 from dpframe.mechanisms import weighted_rounds
 from dpframe.mechanisms.weighted_rounds import FoundNodes, LevelParts, SumBounds, node_parts
 from dpframe.noise import rounded_normal

@@ -25,7 +25,7 @@ from dpframe.common.calls import known_arguments, shown_value
 from dpframe.counts import ListedNodes
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchies
-from dpframe.measures import AUTO, Measure
+from dpframe.measures.measure import AUTO, Measure
 from dpframe.mechanisms.rollup import Measurable
 from dpframe.questions.rollup.plan import RollupPlan, make_rollup_plan
 from dpframe.questions.rollup.rollup_numbers import RollupRequest

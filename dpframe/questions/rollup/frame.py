@@ -13,7 +13,7 @@ from dpframe.asking.card import Line, Text, invalid_notices, wide_interval_notic
 from dpframe.asking.node_frame import node_columns
 from dpframe.asking.privacy_receipt import empty_result_notices, unseen_shares
 from dpframe.hierarchy import INVALID
-from dpframe.measures import Measure
+from dpframe.measures.measure import Measure
 from dpframe.mechanisms.rollup import Estimate, NoisyRollup
 from dpframe.mechanisms.weighted_rounds import FoundNodes
 from dpframe.postprocess.joint_noise import half_width

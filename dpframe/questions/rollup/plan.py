@@ -24,7 +24,9 @@ from dpframe.asking.level_plan import cell_facts
 from dpframe.asking.privacy_receipt import Receipt, Sight
 from dpframe.budget import Budget, ItemsUnit
 from dpframe.errors import BudgetError
-from dpframe.measures import WHOLE_DIGITS, Measure, distinct_of, searches_of
+from dpframe.measures.measure import Measure
+from dpframe.measures.steps import WHOLE_DIGITS
+from dpframe.measures.vectors import distinct_of, searches_of
 from dpframe.mechanisms import rollup
 from dpframe.mechanisms.rollup import BoundSearch, DistinctLaw, VectorCharge, node_counts
 from dpframe.postprocess.strategy import PARTS, level_strategy

@@ -29,7 +29,8 @@ from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import Budget, ItemsUnit, PrivacyUnit
 from dpframe.counts import ListedNodes
 from dpframe.hierarchy import Hierarchy
-from dpframe.measures import Measure, Vector, vectors_of
+from dpframe.measures.measure import Measure
+from dpframe.measures.vectors import Vector, vectors_of
 from dpframe.mechanisms.rollup import (
     BoundSearch,
     DistinctLaw,

@@ -22,7 +22,7 @@ from dpframe.asking.privacy_receipt import Sight
 from dpframe.budget import Budget, ItemsUnit
 from dpframe.errors import DpframeError
 from dpframe.hierarchy import Hierarchy
-from dpframe.measures import AUTO, Measure
+from dpframe.measures.measure import AUTO, Measure
 from dpframe.mechanisms import weighted_rounds
 from dpframe.mechanisms.weighted_rounds import FoundNodes, LevelParts, SumBounds
 from dpframe.noise import law_facts

@@ -18,7 +18,8 @@ from dpframe.asking.measure_texts import (
     parse_measure,
     receipt_measures,
 )
-from dpframe.measures import Kind, Measure, VectorKind, vectors_of
+from dpframe.measures.measure import Kind, Measure
+from dpframe.measures.vectors import VectorKind, vectors_of
 from dpframe.verifier.facts import NOISE_KINDS, MeasureText
 from dpframe.verifier.path_game import COUNTED, DRAW_FIELDS, VALUED
 from tests.integration import test_measures_elsewhere as elsewhere
