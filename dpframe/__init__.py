@@ -26,7 +26,7 @@ _HOMES = {
         "tree_rollup_sql",
     ),
     "dpframe.doors.series.series": ("Series",),
-    "dpframe.doors.sql.register": ("register",),
+    "dpframe.doors.sql.macros": ("register",),
     "dpframe.doors.verify": ("verify",),
     "dpframe.errors": (
         "BudgetError",
@@ -156,7 +156,7 @@ else:
     from dpframe.asking.question import Explanation
     from dpframe.doors.result_methods import change
     from dpframe.doors.series.series import Series
-    from dpframe.doors.sql.register import register
+    from dpframe.doors.sql.macros import register
     from dpframe.doors.statements import measures_sql, rollup_sql, tree_rollup_sql
     from dpframe.doors.verify import verify
     from dpframe.doors.warehouse import plan_series

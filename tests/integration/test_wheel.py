@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import dpframe
-from dpframe.doors.sql.register import MACRO_FILES, macro_script
+from dpframe.doors.sql.macros import MACRO_FILES, macro_script
 
 pytestmark = pytest.mark.engines
 

@@ -14,8 +14,7 @@ import pytest
 import dpframe as dp
 from dpframe.asking.question import RELEASE_ARGUMENTS, WAREHOUSE_ARGUMENTS, Question
 from dpframe.doors.sql.calls import as_parameters
-from dpframe.doors.sql.macros import EXPLAINS, PYTHON_ONLY, SAMPLED, macro_file_text
-from dpframe.doors.sql.register import macro_folder
+from dpframe.doors.sql.macros import EXPLAINS, PYTHON_ONLY, SAMPLED, macro_file_text, macro_folder
 from dpframe.questions.hhh import ask
 from dpframe.questions.question_list import QUESTIONS
 from tests.sql.visits import (
