@@ -37,7 +37,7 @@ SPECIAL = {
     "doors/cli/options.py": "short helps, and options that are files",
     "doors/cli/questions.py": "rows of a generator, the command prefix-tree without a report",
     "doors/sql/statements.py": "rows of a generator",
-    "doors/sql/rows.py": "rows of a generator",
+    "doors/sql/calls.py": "rows of a generator",
     "hierarchy/_types.py": "advice to whoever has numbers",
     "sources/frames.py": "what a mistaken source is told",
     "ledger/book.py": "what reserve() takes",

@@ -12,7 +12,7 @@ import pytest
 import dpframe as dp
 from dpframe import _duck
 from dpframe.budget import PrivacyUnit
-from dpframe.doors.sql.rows import _text_rows
+from dpframe.doors.sql.calls import _text_rows
 from dpframe.hierarchy import as_hierarchy
 from dpframe.sources import sql_tables
 from dpframe.sources import sql_tables as sql_sources
@@ -221,7 +221,7 @@ def test_a_failure_inside_of_python_quotes_nothing(
     dp.register(con, ledger=ledger)
     con.execute(f"CREATE TABLE t AS SELECT '{SECRET}' AS k FROM range(500)")
     with monkeypatch.context() as patch:
-        patch.setattr("dpframe.doors.sql.rows.counts_of", fails)
+        patch.setattr("dpframe.doors.sql.calls.counts_of", fails)
         words = said(con, f"FROM {hhh('t')}")
     assert "dpframe failed (ValueError; its text is withheld)" in words
     assert SECRET not in words

@@ -27,8 +27,15 @@ from dpframe import _duck
 from dpframe.asking.question import Question
 from dpframe.common.calls import bind_arguments, inside_call, shorten_traceback
 from dpframe.common.texts import identifier, literal
-from dpframe.doors.sql.calls import Session, as_parameters, sessions
-from dpframe.doors.sql.rows import TEXTS, draw_list, draw_relation, read_released
+from dpframe.doors.sql.calls import (
+    TEXTS,
+    Session,
+    as_parameters,
+    draw_list,
+    draw_relation,
+    read_released,
+    sessions,
+)
 from dpframe.doors.sql.statements import (
     ask_sql,
     change_sql,

@@ -23,10 +23,13 @@ from dpframe.asking.release import DataScope
 from dpframe.common.calls import shown_value
 from dpframe.common.texts import identifier, literal
 from dpframe.doors.sql.calls import (
+    BUDGET,
     NAMED,
+    RELEASES,
     Session,
     about_of,
     as_json_types,
+    change_table,
     columns_seen,
     macro_arguments,
     plan_call,
@@ -34,7 +37,6 @@ from dpframe.doors.sql.calls import (
     statement_source,
     with_keys,
 )
-from dpframe.doors.sql.rows import BUDGET, RELEASES, change_table
 from dpframe.doors.warehouse import plan_series
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy._base import LEVEL_COLUMN_TYPES
