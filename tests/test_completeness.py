@@ -21,7 +21,7 @@ import dpframe as dp
 from dpframe.asking.question import RELEASE_ARGUMENTS, WAREHOUSE_ARGUMENTS, Question
 from dpframe.doors.accessor import DpAccessor
 from dpframe.doors.cli.main import command_parser
-from dpframe.doors.cli.options import HELP, LEFT_OUT, OPTION_READERS, argument_type
+from dpframe.doors.cli.questions import HELP, LEFT_OUT, OPTION_READERS, argument_type
 from dpframe.doors.cli.questions import explain_command as explaining_command
 from dpframe.errors import DpframeError
 from dpframe.questions.question_list import QUESTIONS

@@ -34,8 +34,8 @@ SPECIAL = {
     "asking/measure_texts.py": "what answers a question that no measure does",
     "__init__.py": "compare_prefix_trees, tree_rollup_sql, Generator",
     "doors/warehouse.py": "tree_rollup_sql",
-    "doors/cli/options.py": "short helps, and options that are files",
-    "doors/cli/questions.py": "rows of a generator, the command prefix-tree without a report",
+    "doors/cli/questions.py": "short helps, options that are files, rows of a generator, and the "
+    "command prefix-tree without a report",
     "doors/sql/statements.py": "rows of a generator",
     "doors/sql/calls.py": "rows of a generator",
     "hierarchy/_types.py": "advice to whoever has numbers",
