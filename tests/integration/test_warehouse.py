@@ -14,8 +14,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.budget import PrivacyUnit
-from dpframe.dialects import DIALECTS, TESTED_DIALECTS, Dialect
-from dpframe.dialects._engines import Postgres, Spark
+from dpframe.dialects import DIALECTS, TESTED_DIALECTS, Dialect, Postgres, Spark
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.hierarchy._types import READS
 from dpframe.sources import source_relations
