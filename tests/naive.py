@@ -26,9 +26,8 @@ from dpframe.hierarchy import Cells, Hierarchy
 from dpframe.hierarchy._cells import Columns
 from dpframe.hierarchy._date import Date
 from dpframe.hierarchy._ip import Ip
-from dpframe.hierarchy._number import Number
-from dpframe.hierarchy._text import Code, HostNames
-from dpframe.hierarchy._text import Path as PathHierarchy
+from dpframe.hierarchy._plain_values import Code, HostNames, Number
+from dpframe.hierarchy._plain_values import Path as PathHierarchy
 
 Key = str | None
 Path = tuple[Key, ...]

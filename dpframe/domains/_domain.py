@@ -29,7 +29,7 @@ from dpframe.domains._listed_axis import ListedAxis, categories
 from dpframe.errors import ColumnError, HierarchyError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import KINDS, ROOT, Hierarchy, as_hierarchy
 from dpframe.hierarchy._ip import Ip
-from dpframe.hierarchy._number import Number
+from dpframe.hierarchy._plain_values import Number
 from dpframe.noise import PublicRandom
 
 MAX_DEPTH = 60

@@ -32,7 +32,6 @@ from dpframe.hierarchy._base import INVALID, OTHER, ROOT, Hierarchy, Kind, OnInv
 from dpframe.hierarchy._cells import Cells, Columns
 from dpframe.hierarchy._date import USUAL, Date
 from dpframe.hierarchy._ip import Ip
-from dpframe.hierarchy._number import Number
 from dpframe.hierarchy._parse import (
     KINDS,
     as_hierarchies,
@@ -42,7 +41,7 @@ from dpframe.hierarchy._parse import (
     is_one_hierarchy,
     product,
 )
-from dpframe.hierarchy._text import Code, HostNames, Path
+from dpframe.hierarchy._plain_values import Code, HostNames, Number, Path
 
 __all__ = [
     "INVALID",

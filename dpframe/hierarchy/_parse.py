@@ -23,8 +23,7 @@ from dpframe.hierarchy._cells import (
 )
 from dpframe.hierarchy._date import Date
 from dpframe.hierarchy._ip import Ip
-from dpframe.hierarchy._number import Number
-from dpframe.hierarchy._text import Code, HostNames, Path
+from dpframe.hierarchy._plain_values import Code, HostNames, Number, Path
 
 Convert = Callable[[str, str], object]
 

@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from dpframe.dialects import REAL, SPACES, WHOLE, Dialect
 from dpframe.hierarchy._base import Hierarchy, text_sql
 from dpframe.hierarchy._cells import Columns, _is_whole
-from dpframe.hierarchy._number import Number
-from dpframe.hierarchy._text import Code, HostNames, Path
+from dpframe.hierarchy._plain_values import Code, HostNames, Number, Path
 
 Step = dict[str, str]
 

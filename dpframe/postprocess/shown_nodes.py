@@ -24,7 +24,7 @@ from dpframe.hierarchy import (
     is_one_hierarchy,
 )
 from dpframe.hierarchy._cells import Columns
-from dpframe.hierarchy._text import Path
+from dpframe.hierarchy._plain_values import Path
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -26,7 +26,7 @@ from dpframe.errors import ParameterError, ParameterTypeError, SourceError, clas
 from dpframe.hierarchy import INVALID, Hierarchy, as_hierarchy
 from dpframe.hierarchy._base import unpack_key
 from dpframe.hierarchy._ip import Ip
-from dpframe.hierarchy._text import Path as PathHierarchy
+from dpframe.hierarchy._plain_values import Path as PathHierarchy
 from dpframe.sketches import (
     DEFAULT_COUNTERS,
     LARGEST,
