@@ -64,6 +64,12 @@ _HOMES = {
         "mean",
         "sum",
     ),
+    "dpframe.measures.quantile_measures": (
+        "histogram",
+        "median",
+        "quantile",
+        "quantiles",
+    ),
     "dpframe.publishing.publish": ("publish",),
     "dpframe.sources.row_files": ("csv_file",),
     "dpframe.questions.hhh.stream": ("StreamingHHH",),
@@ -119,15 +125,19 @@ __all__ = [
     "distinct",
     "domain",
     "grouping_sets",
+    "histogram",
     "ip",
     "mean",
     "measures_sql",
+    "median",
     "merge_sketches",
     "number",
     "path",
     "plan_series",
     "product",
     "publish",
+    "quantile",
+    "quantiles",
     "register",
     "rollup_sql",
     "sum",
@@ -190,6 +200,7 @@ else:
     )
     from dpframe.ledger import Ledger, Spending, default_ledger, use_ledger
     from dpframe.measures.measure import count, distinct, mean, sum
+    from dpframe.measures.quantile_measures import histogram, median, quantile, quantiles
     from dpframe.publishing.publish import publish
     from dpframe.questions.hhh.stream import StreamingHHH
     from dpframe.questions.question_list import *  # noqa: F403

@@ -11,17 +11,42 @@ from typing import Any, Literal
 
 from dpframe.common.unicode import is_unicode
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.measures.measure import AUTO, Measure, count, distinct, mean, quote_column, sum
+from dpframe.measures.bins import ValueKind
+from dpframe.measures.measure import (
+    AUTO,
+    Measure,
+    count,
+    distinct,
+    mean,
+    quote_column,
+    sum,
+)
+from dpframe.measures.quantile_measures import histogram, median, quantile, quantiles
 
 TAKES: Mapping[str, tuple[str, ...]] = {
     "count": ("at_most", "share"),
     "sum": ("column", "lower", "upper", "clipped", "share"),
     "mean": ("column", "lower", "upper", "share"),
     "distinct": ("column", "at_most", "share"),
+    "median": ("column", "lower", "upper", "bins", "spacing", "share"),
+    "quantile": ("column", "at", "lower", "upper", "bins", "spacing", "share"),
+    "quantiles": ("column", "lower", "upper", "at", "bins", "spacing", "share"),
+    "histogram": ("column", "lower", "upper", "bins", "spacing", "share"),
 }
-"""Measures, and what each takes: all but ``clipped`` and ``share`` also by their places."""
+"""Measures, and what each takes: all but those in ``NAMED_ONLY`` also by their places."""
 
-MADE = {"count": count, "sum": sum, "mean": mean, "distinct": distinct}
+NAMED_ONLY = ("clipped", "bins", "spacing", "share")
+
+MADE = {
+    "count": count,
+    "sum": sum,
+    "mean": mean,
+    "distinct": distinct,
+    "median": median,
+    "quantile": quantile,
+    "quantiles": quantiles,
+    "histogram": histogram,
+}
 
 EXAMPLES = "'count', 'sum(amount, 0, 500)' or 'mean(amount, 0, 500)'"
 
@@ -33,13 +58,15 @@ OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
         *("approx_count_distinct", "approx_distinct", "count_distinct", "countdistinct"),
         *("n_distinct", "n_unique", "nunique", "unique", "uniq"),
     ),
+    "median": ("approx_median", "med"),
+    "histogram": ("hist",),
 }
 """What other languages call a measure. Nearness of letters would lead from ``max`` to ``mean``."""
 
 SPREAD = re.compile(
-    r"(arg_?)?(max|min)\w*|median\w*|mode|\w*(quantile|percentile)\w*|std\w*|var\w*|histogram"
+    r"(arg_?)?(max|min)\w*|median\w+|mode|\w*(quantile|percentile)\w*|p\d+|std\w*|var\w*"
 )
-"""Functions of how values are spread. No measure computes them; counts of ranges serve instead."""
+"""Functions of how values are spread that are no measures; quantiles serve instead."""
 
 ALIAS = re.compile(
     r"^(?P<what>.*?)(?:\s+AS\s+(?P<name>\"(?:[^\"]|\"\")+\"|[^\s\"(),]+))?\s*$", re.I | re.S
@@ -51,7 +78,9 @@ NAME_FIRST = re.compile(
 """A measure with its name before it, as keyword arguments have it."""
 
 PART = re.compile(
-    r"\s*(?:(?P<key>[A-Za-z_]+)\s*=\s*)?(?P<value>\"(?:[^\"]|\"\")+\"|[^,\"]*?)\s*(?:,|$)", re.S
+    r"\s*(?:(?P<key>[A-Za-z_]+)\s*=\s*)?"
+    r"(?P<value>\"(?:[^\"]|\"\")+\"|\[[^\]\"]*\]|[^,\"\[]*?)\s*(?:,|$)",
+    re.S,
 )
 
 
@@ -81,7 +110,7 @@ def _measure_of_call(text: str, kind: str, inside: str | None, column: str) -> M
         what = instead_of(kind, inside or "") or f" Write {EXAMPLES}."
         raise ParameterError(f"measure {text!r}: {kind!r} is none of {', '.join(TAKES)}.{what}")
     _check_count(text, kind, inside or "")
-    places = [name for name in TAKES[kind] if name not in ("clipped", "share")]
+    places = [name for name in TAKES[kind] if name not in NAMED_ONLY]
     given: dict[str, object] = {}
     for key, value in _call_arguments(text, inside or ""):
         name = key or (places.pop(0) if places else None)
@@ -92,12 +121,22 @@ def _measure_of_call(text: str, kind: str, inside: str | None, column: str) -> M
             )
         if key in places:
             places.remove(key)
-        given[name] = _unquote(value) if name == "column" else _read_argument(text, name, value)
+        given[name] = (
+            _unquote(value) if name == "column" else _read_argument(text, kind, name, value)
+        )
     if "column" in TAKES[kind] and given.get("column", "*") == "*":
-        example = f"{kind}({column})" if kind == "distinct" else f"{kind}({column}, 0, 500)"
+        example = f"{kind}({column}, 0, 500)"
+        if kind in ("distinct", "quantile"):
+            example = f"{kind}({column}{', 0.95, 0, 500' * (kind == 'quantile')})"
         raise ParameterError(f"measure {text!r} names no column. Write {example!r}.")
     if "lower" in TAKES[kind] and not {"lower", "upper"} <= {*given}:
         named = quote_column(str(given["column"]))
+        if kind not in ("sum", "mean"):
+            part = ", 0.95" * (kind == "quantile")
+            raise ParameterError(
+                f"measure {text!r} lacks bounds of its values. Write '{kind}({named}{part}, 0, "
+                "500)' with bounds known without the data; wide ones lose little."
+            )
         raise ParameterError(
             f"measure {text!r} lacks bounds of its values. Write '{kind}({named}, 0, 500)' with "
             f"bounds known without the data, or '{kind}({named}, auto, auto)' to find them "
@@ -123,9 +162,8 @@ def _spread_hint(inside: str) -> str:
     column = inside.partition(",")[0].strip()
     column = column if column.isidentifier() else "amount"
     return (
-        " tree_counts shows how values are spread: count the ranges of "
-        f"'number:{column}?lower=0&upper=500' with keys 'domain'. Write bounds that you know: what "
-        "lies outside counts in the first or the last range."
+        f" How values are spread: 'median({column}, 0, 500)', 'quantile({column}, 0.95, 0, 500)' "
+        f"or 'histogram({column}, 0, 500)', with bounds that you know."
     )
 
 
@@ -157,9 +195,27 @@ def _call_arguments(text: str, inside: str) -> Iterator[tuple[str | None, str]]:
         at = part.end()
 
 
-def _read_argument(text: str, name: str, value: str) -> object:
+BINNED_TEXTS = ("median", "quantile", "quantiles", "histogram")
+
+
+def _read_number(value: str) -> float | str:
+    """A number; the text as it is for dates, times and durations."""
+    try:
+        return float(value)
+    except ValueError:
+        return value
+
+
+def _read_argument(text: str, kind: str, name: str, value: str) -> object:
     if name in ("lower", "upper") and value.lower() == AUTO:
         return AUTO
+    if value.startswith("["):
+        inside = value[1:-1].strip()
+        return [_read_number(one.strip()) for one in inside.split(",")] if inside else []
+    if name in ("spacing", "bins") and value.isalpha():
+        return value.lower()
+    if name in ("lower", "upper") and kind in BINNED_TEXTS:
+        return _read_number(value)
     if name == "clipped" and value.lower() in ("true", "false"):
         return value.lower() == "true"
     try:
@@ -247,7 +303,7 @@ def _one_measure(value: object, column: str = "amount") -> tuple[str, Measure]:
     )
 
 
-ReleasedKind = Literal["count", "sum", "mean", "distinct", "clipped"]
+ReleasedKind = Literal["count", "sum", "mean", "distinct", "clipped", "quantile", "histogram"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,6 +321,8 @@ class ReleasedMeasure:
     signed: bool
     summed: bool = True
     """Whether a count or a sum is made of parts; rounds measure every node on its own."""
+    value: ValueKind = "number"
+    """What its values are, if they are counted in bins."""
 
     @property
     def columns(self) -> tuple[str, str, str]:
@@ -279,7 +337,7 @@ class ReleasedMeasure:
     @property
     def has_whole_values(self) -> bool:
         """Whether its values are whole numbers."""
-        return self.kind in ("count", "distinct", "clipped")
+        return self.kind in ("count", "distinct", "clipped", "histogram")
 
     @property
     def has_areas(self) -> bool:
@@ -298,12 +356,28 @@ def receipt_measures(facts: Mapping[str, Any]) -> list[ReleasedMeasure]:
             "summed": said.get("adds_up", True) is not False,
         }
         lower = AUTO if said["lower"] is None else said["lower"]
+        if measure.is_binned:
+            out += _binned_measures(name, measure, said["spec"])
+            continue
         signed = measure.kind in ("sum", "mean") and (lower == AUTO or not lower >= 0)
         out.append(ReleasedMeasure(name=name, kind=measure.kind, signed=signed, **own))
         if measure.clipped:
             cut = f"{name}_clipped"
             out.append(ReleasedMeasure(name=cut, kind="clipped", signed=False, **own))
     return out
+
+
+def _binned_measures(name: str, measure: Measure, spec: str) -> list[ReleasedMeasure]:
+    """The numbers of a measure that counts values in bins: each quantile, or the number of
+    values."""
+    told: dict[str, Any] = {"of": measure.column, "spec": spec, "value": measure.value}
+    if measure.kind == "histogram":
+        return [ReleasedMeasure(name=name, kind="histogram", signed=False, **told)]
+    signed = measure.value == "number" and float(measure.lower or 0) < 0
+    return [
+        ReleasedMeasure(name=f"{name}{end}", kind="quantile", signed=signed, **told)
+        for end in measure.quantile_ends
+    ]
 
 
 def digits_for_width(half: float) -> int:
@@ -416,8 +490,8 @@ def _measure_bound(said: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
         some = " to ".join(map(_amount_text, dict.fromkeys((*each[:1], *each[-1:]))))
         some = f"a bound of {some} by level" if len(each) > 1 else some
         return f"{_bounded_one(facts)} up to {some}" if each else ""
-    if lower is None or upper is None:
-        return ""
+    if lower is None or upper is None or measure.is_binned:
+        return ""  # a quantile at a bound says so itself
     who = "each value" if measure.kind == "mean" else _bounded_one(facts)
     least = "up to" if lower == 0 else f"from {_amount_text(lower)} to"
     return f"{who} {least} {_amount_text(upper)}"

@@ -20,7 +20,7 @@ from dpframe.common.texts import identifier, literal
 from dpframe.dialects import DIALECTS
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.ledger import Ledger
-from dpframe.measures.vectors import Vector
+from dpframe.measures.measure import Vector
 from dpframe.noise import random_seed
 from dpframe.periods import Period
 from dpframe.sources.candidates import candidate_cells, candidate_tree

@@ -38,8 +38,7 @@ from dpframe.questions.tree_counts.ask import TREE_COUNTS
 
 if TYPE_CHECKING:
     from dpframe.hierarchy import Hierarchy
-    from dpframe.measures.measure import Measure
-    from dpframe.measures.vectors import Vector
+    from dpframe.measures.measure import Measure, Vector
 
 F = TypeVar("F", bound=Callable[..., RollupSql])
 

@@ -54,7 +54,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Protocol
 
@@ -65,15 +65,33 @@ from dpframe.accounting.losses import level_laws
 from dpframe.accounting.weighted_round_noise import RoundLaws
 from dpframe.counts import Counts, Ints, Nodes
 from dpframe.hierarchy import Kind
-from dpframe.measures.measure import Measure
+from dpframe.measures.measure import (
+    LARGEST,
+    LEAST,
+    AutoBound,
+    BinVectors,
+    Distinct,
+    Measure,
+    Vector,
+    vectors_of,
+)
 from dpframe.measures.steps import Steps
-from dpframe.measures.vectors import LARGEST, LEAST, AutoBound, Distinct, Vector, vectors_of
 from dpframe.mechanisms import offline_hhh, weighted_rounds
 from dpframe.mechanisms.weighted_rounds import FoundNodes, LevelParts, SumBounds, WeightSource
 from dpframe.noise import NoiseTable, UnboundedNoise
 from dpframe.postprocess.consistency import Forest
-from dpframe.postprocess.strategy import PARTS, consistent_totals, level_strategy, subtree_sums
-from dpframe.postprocess.tree_squares import checked_forest, largest_shares
+from dpframe.postprocess.quantiles import NodeBins, cover_of, edge_deviation
+from dpframe.postprocess.strategy import (
+    PARTS,
+    consistent_totals,
+    level_strategy,
+    subtree_sums,
+)
+from dpframe.postprocess.tree_squares import (
+    checked_forest,
+    largest_shares,
+    totals_of,
+)
 
 BINS = LARGEST - LEAST + 1
 
@@ -227,6 +245,9 @@ class Measurable(Protocol):
     def distinct(self, distinct: Distinct, nodes: Nodes) -> NDArray[np.object_]:
         """Return the numbers of different values, one a node."""
 
+    def in_bins(self, vectors: BinVectors, nodes: Nodes) -> Ints:
+        """Return what every part has in each bin, int64 of shape (nodes, bins)."""
+
     @property
     def users(self) -> WeightSource | None:
         """Users and their nodes, if rounds select."""
@@ -275,6 +296,67 @@ class BoundSearch:
     @property
     def epsilon(self) -> Fraction:
         return self.each * len(self.searches) + self.rest
+
+
+SIZE_SHARE = Fraction(1, 10)
+"""The part of a binned measure's epsilon for the numbers of values at all nodes."""
+
+FAR = 0.35
+"""The deviation of a rank, as a part of the values of a node, from which nothing useful is known:
+such nodes are no parts of their own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BinLaw:
+    """A measure that counts values in bins: its bins, and the epsilon of everything."""
+
+    vectors: BinVectors
+    epsilon: Fraction
+    at: tuple[float, ...]
+
+    @property
+    def size_epsilon(self) -> Fraction:
+        """The epsilon of the numbers of values."""
+        return SIZE_SHARE * self.epsilon
+
+    @property
+    def size_charge(self) -> VectorCharge:
+        """The numbers of values, as a vector."""
+        unit = self.vectors.unit
+        return VectorCharge(Vector(kind="values", most=unit, unit=unit), self.size_epsilon)
+
+    @property
+    def rest(self) -> Fraction:
+        """The epsilon of the bins and groups of bins."""
+        return self.epsilon - self.size_epsilon
+
+    @property
+    def each(self) -> tuple[Fraction, ...]:
+        """The epsilons of the bins and, if groups are measured, of the groups."""
+        return tuple(share * self.rest for share in self.vectors.bins.shares if share)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the rank of a quantile, in values, at a node of one part."""
+        return edge_deviation(self.vectors.bins, self.at) / float(self.rest)
+
+    @property
+    def fewest(self) -> int:
+        """The least number of values of a node that is a part of its own."""
+        return math.ceil(self.deviation / FAR)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BinEstimate:
+    """Numbers of values in bins. Public.
+
+    ``rows`` are the nodes that have numbers of their own. ``scales`` are the noise scales of bins
+    and of groups at their parts.
+    """
+
+    node: NodeBins
+    rows: NDArray[np.int64]
+    scales: tuple[Fraction, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -336,6 +418,7 @@ class NoisyRollup:
     measures: Mapping[str, tuple[Estimate, ...]]
     weights: Mapping[int, Fraction]
     found: FoundNodes | None = None
+    binned: Mapping[str, BinEstimate] = field(default_factory=dict)
 
 
 def run(
@@ -348,6 +431,7 @@ def run(
     read: Mapping[str, SumFromMean],
     searching: Mapping[str, BoundSearch],
     counts: Mapping[str, DistinctLaw],
+    binned: Mapping[str, BinLaw],
     by_user: bool,
 ) -> NoisyRollup:
     """Select nodes or cells, then measure vectors on the parts, and count different values node by
@@ -382,6 +466,9 @@ def run(
         measures=measures,
         weights=weights if several and nested else {},
         found=found,
+        binned={
+            n: _bin_estimate(counted, nodes, forest, each, weights) for n, each in binned.items()
+        },
     )
 
 
@@ -478,6 +565,60 @@ def _distinct_estimate(counted: Measurable, nodes: Nodes, paid: DistinctLaw) -> 
     return Estimate(total=noisy, variance=variance, largest=np.ones(len(noisy)), scales={})
 
 
+def _bin_estimate(
+    counted: Measurable,
+    nodes: Nodes,
+    forest: Forest,
+    law: BinLaw,
+    weights: Mapping[int, Fraction],
+) -> BinEstimate:
+    """Count values in bins at the nodes that have enough of them.
+
+    The number of values is drawn at every node first. Nodes with too few are no parts of their own:
+    their values are counted in the part of the node above. So parts are a public partition again,
+    which follows from what was released before.
+    """
+    vectors, bins = law.vectors, law.vectors.bins
+    exact = counted.in_bins(vectors, nodes)
+    sizes = _vector_estimate(
+        exact.sum(axis=1).astype(object), nodes.level, forest, law.size_charge, weights
+    )
+    cover = cover_of(nodes.ancestor, sizes.total >= law.fewest * vectors.unit)
+    pooled = np.zeros((len(cover.rows), bins.size), dtype=np.int64)
+    held = cover.host >= 0
+    np.add.at(pooled, cover.host[held], exact[held])
+    tables = [pooled]
+    if bins.groups:
+        tables.append(np.add.reduceat(pooled, bins.group_starts, axis=1))
+    scales = tuple(rounded_up(vectors.unit / own) for own in law.each)
+    assert law.size_epsilon + sum(vectors.unit / scale for scale in scales) <= law.epsilon
+    below = checked_forest(cover.ancestor)
+    several = [
+        totals_of(below, table + UnboundedNoise(scale).draw(table.size).reshape(table.shape))
+        for table, scale in zip(tables, scales, strict=True)
+    ]
+    node = NodeBins.of(
+        bins=bins,
+        parts=cover.parts,
+        scales=tuple(map(float, scales)),
+        unit=vectors.unit,
+        numbers=several,
+    )
+    return BinEstimate(node=node, rows=cover.rows, scales=scales)
+
+
+def _scale_variances(
+    level: NDArray[np.int64], scales: Mapping[int, Fraction]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The variances of noise of these scales, as if it were continuous: of the part of every node,
+    and of its total, inf where that is not measured."""
+    spread = {at: 2 * float(scale) ** 2 for at, scale in scales.items()}
+    total = np.full(len(level), np.inf)
+    for at, own in spread.items():
+        total[level == at] = own
+    return np.full(len(level), spread[PARTS]), total
+
+
 WIDEST = 2**46
 """Largest scale with which levels above the parts are measured: least squares takes 64 bits for the
 difference of sums of parts and measured totals, and a level can have a thousandth of epsilon."""
@@ -499,13 +640,10 @@ def _vector_estimate(
     assert measured_parts_cost(scales, most=most) <= paid.epsilon
     totals = subtree_sums(exact, forest)
     parts, above = run_measured_parts(exact, totals, level, scales=scales)
-    spread = {at: 2 * float(scale) ** 2 for at, scale in scales.items()}
     known = np.zeros(len(parts), dtype=object)
-    variance = np.full(len(parts), np.inf)
     for at, values in above.items():
         known[level == at] = values
-        variance[level == at] = spread[at]
-    own = np.full(len(parts), spread[PARTS])
+    own, variance = _scale_variances(level, scales)
     total, left = consistent_totals(forest, parts, own, known, variance)
     largest = largest_shares(forest, own, variance)
     return Estimate(total=total, variance=left, largest=largest, scales=scales, vector=paid.vector)

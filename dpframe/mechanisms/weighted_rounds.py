@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from dpframe.accounting.weighted_round_noise import Law, RoundLaws
 from dpframe.counts import NodeSet
-from dpframe.measures.vectors import LARGEST, LEAST
+from dpframe.measures.measure import LARGEST, LEAST
 
 Whole = NDArray[np.int64]
 

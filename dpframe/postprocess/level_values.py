@@ -119,6 +119,28 @@ def text_column(values: pa.Array | pa.ChunkedArray) -> pd.Series[str]:
     return text
 
 
+def typed_values(
+    values: NDArray[np.generic] | pa.Array, kind: str, order: NDArray[np.int64]
+) -> object:
+    """A column of a result from numbers, in the order of the rows, in DuckDB's type ``kind``:
+    whole numbers inwards, times and durations from seconds. NaN is missing."""
+    if isinstance(values, pa.Array):
+        return text_column(values.take(pa.array(order)))
+    chosen = values[order]
+    if kind in ("BOOLEAN", "DOUBLE") or chosen.dtype.kind != "f":
+        return chosen
+    missing = np.isnan(chosen)
+    if kind == "BIGINT":
+        return pd.array(np.where(missing, 0, np.rint(chosen)).astype(np.int64)).astype("Int64")
+    micros = pa.array(np.rint(np.where(missing, 0, chosen) * 1e6).astype(np.int64), mask=missing)
+    if kind == "INTERVAL":
+        return micros.cast(pa.duration("us")).to_pandas()
+    moments = micros.cast(pa.timestamp("us", "UTC" if has_zone(kind) else None))
+    if kind == "DATE":
+        return pd.array(moments.cast(pa.date32(), safe=False), dtype=pd.ArrowDtype(pa.date32()))
+    return moments.to_pandas().astype(PANDAS.get(kind, "datetime64[us]"))
+
+
 def _typed_column(texts: pa.Array | pa.ChunkedArray, kind: str) -> pd.Series:
     name = PANDAS[kind]
     different, place = _distinct_texts(texts)

@@ -25,6 +25,7 @@ from dpframe.hierarchy import (
 )
 from dpframe.hierarchy._cells import Columns
 from dpframe.hierarchy._plain_values import Path
+from dpframe.measures.measure import quantile_end
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -222,6 +223,16 @@ class MeasureColumns:
     lower: str
     upper: str
     kind: str = "count"
+    measure: str = ""
+    """The name of the measure in the receipt."""
+
+
+def _numbers_of_measure(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What follows a measure's name in the columns of its numbers, and the kind of each."""
+    kind = str(facts["spec"]).partition("(")[0]
+    if kind == "quantiles":
+        return [(quantile_end(at), "quantile") for at in facts["at"]]
+    return [("", "quantile" if kind == "median" else kind)]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -287,13 +298,15 @@ class ShownNodes:
         if named is None:
             return {"count": MeasureColumns(value="count", lower="lower", upper="upper")}
         return {
-            name: MeasureColumns(
-                value=name,
-                lower=f"{name}_lower",
-                upper=f"{name}_upper",
-                kind=str(facts["spec"]).partition("(")[0],
+            f"{name}{end}": MeasureColumns(
+                value=f"{name}{end}",
+                lower=f"{name}{end}_lower",
+                upper=f"{name}{end}_upper",
+                kind=kind,
+                measure=name,
             )
             for name, facts in named.items()
+            for end, kind in _numbers_of_measure(facts)
         }
 
     def measure(self, name: object) -> tuple[str, MeasureColumns]:

@@ -72,7 +72,7 @@ from types import MappingProxyType
 from dpframe.budget import SHARE_GRID, PrivacyUnit
 from dpframe.common.texts import ascending_order, is_nan
 from dpframe.hierarchy import Hierarchy
-from dpframe.measures.vectors import LARGEST, LEAST
+from dpframe.measures.measure import LARGEST, LEAST
 
 WHOLE = 2**40
 """The whole number as which ``max_weight`` is read. 2^64 rows of it add up to less than 2^127."""

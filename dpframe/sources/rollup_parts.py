@@ -17,15 +17,24 @@ from dpframe.counts import Counts, CountTree, Ints, ListedNodes, python_integers
 from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
-from dpframe.hierarchy._types import REAL, WHOLE, Advice, outer_type, unreadable_type
-from dpframe.measures.vectors import LARGEST, LEAST, AutoBound, Distinct, Vector
+from dpframe.hierarchy._types import REAL, TIMES, WHOLE, Advice, outer_type, unreadable_type
+from dpframe.measures.bins import ValueKind
+from dpframe.measures.measure import (
+    LARGEST,
+    LEAST,
+    AutoBound,
+    BinVectors,
+    Distinct,
+    Measure,
+    Vector,
+)
 from dpframe.noise import random_seed
 from dpframe.sources.exact_trees import exact_counts
 from dpframe.sources.frames import is_spark
 from dpframe.sources.keys import check_key_types
 from dpframe.sources.portable_sql import Summand
 from dpframe.sources.segment_places import ReportedNodes
-from dpframe.sources.source_relations import canonical, only_text, open_source, relation_types
+from dpframe.sources.source_relations import canonical, open_source, relation_types
 from dpframe.sources.spark import SparkFrame
 from dpframe.sources.user_nodes import UserNodes, user_nodes
 
@@ -88,6 +97,33 @@ class RowParts:
             table = relation.query(statement, self.progress)
         return _numbers_by_node(table, "place", "n", nodes)
 
+    def in_bins(self, vectors: BinVectors, nodes: ReportedNodes) -> Ints:
+        """What every part has in each bin, shape (nodes, bins)."""
+        if is_spark(self.source):
+            from dpframe.sources.spark_parts import bins_by_spark
+
+            table = bins_by_spark(self.source, self.hierarchy, self.unit, vectors, nodes)
+        else:
+            from dpframe.sources.segment_places import bins_statement
+
+            with self._open_parts([*self.hierarchy.source_columns, vectors.column]) as opened:
+                relation, types = opened
+                statement = bins_statement(
+                    self.hierarchy,
+                    self.unit,
+                    vectors,
+                    nodes,
+                    types=tuple(types[c] for c in self.hierarchy.source_columns),
+                    user_type=self._user_type(types),
+                    value_type=types[vectors.column],
+                )
+                table = relation.query(statement, self.progress)
+        _check_places(table, "part")
+        out = np.zeros((len(nodes.level), vectors.bins.size), dtype=np.int64)
+        part, place, n = (table[name].cast("int64").to_numpy() for name in ("part", "bin", "n"))
+        out[part, place] = n
+        return out
+
     def magnitudes(self, searched: AutoBound) -> NDArray[np.int64]:
         """The number of records, or of users, in every bin of magnitudes from LEAST to LARGEST."""
         if is_spark(self.source):
@@ -125,14 +161,19 @@ def _numbers_by_node(
     table: pa.Table, place: str, name: str, nodes: ReportedNodes
 ) -> NDArray[np.object_]:
     """The column ``name`` as one number per node, 0 where the table lacks the node."""
+    _check_places(table, place)
+    out = np.zeros(len(nodes.level), dtype=object)
+    out[table[place].cast("int64").to_numpy()] = python_integers(table[name])
+    return out
+
+
+def _check_places(table: pa.Table, place: str) -> None:
+    """Raise SourceError if a row has no place: another reading of the source had it."""
     if table[place].null_count:
         raise SourceError(
             "the source changed while it was read. Write what random(), or LIMIT without an "
             "order, returns to a table."
         )
-    out = np.zeros(len(nodes.level), dtype=object)
-    out[table[place].cast("int64").to_numpy()] = python_integers(table[name])
-    return out
 
 
 NUMBERS = (*WHOLE, *REAL, "DECIMAL", "BOOLEAN", '"NULL"')
@@ -162,20 +203,56 @@ def check_value_type(column: str, duckdb_type: str, *, text: bool = False) -> No
         )
 
 
-def check_value_columns(source: object, wanted: Sequence[str], beside: Sequence[str] = ()) -> None:
-    """Raise ColumnError for a column that a source lacks, or for a ``wanted`` column that holds no
-    numbers."""
-    if not wanted and not beside:
-        return  # a frame without columns is no source
-    if is_spark(source):
-        found = SparkFrame(source, tuple(dict.fromkeys([*wanted, *beside]))).types
-        for column in wanted:
-            check_value_type(column, found[column])
+BINNED: Mapping[ValueKind, tuple[tuple[str, ...], str]] = {
+    "number": (NUMBERS, "numbers"),
+    "time": (TIMES, "dates or times"),
+    "duration": (("INTERVAL", '"NULL"'), "durations"),
+}
+"""The types that bins with bounds of each kind are of, and a word for them."""
+
+
+def check_binned_type(measure: Measure, duckdb_type: str, *, text: bool = False) -> None:
+    """Raise ColumnError unless the type of a column goes with the bounds of its bins."""
+    types, words = BINNED[measure.value]
+    if (text and duckdb_type == "VARCHAR") or outer_type(duckdb_type) in types:
         return
-    with open_source(source, [*wanted, *beside]) as relation:
-        types = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
-    for column in wanted:
-        check_value_type(column, types[column], text=only_text(source))
+    examples = zip(BOUND_EXAMPLES, BINNED.values(), strict=True)
+    kinds = [f"{example} for {words}" for example, (_, words) in examples]
+    raise unreadable_type(
+        f"{measure.kind} with these bounds reads",
+        str(measure.column),
+        duckdb_type,
+        words,
+        {},
+        f"Pass bounds of the kind of the column, such as {', '.join(kinds)}, or name another one.",
+    )
+
+
+BOUND_EXAMPLES = "lower=0", "lower='2026-01-01'", "lower='0s'"
+
+
+def column_types(source: object, columns: Sequence[str]) -> dict[str, str]:
+    """The types of columns; ColumnError for a column that a source lacks."""
+    if is_spark(source):
+        return dict(SparkFrame(source, tuple(columns)).types)
+    with open_source(source, list(columns)) as relation:
+        return relation_types(relation)
+
+
+def check_value_columns(
+    types: Mapping[str, str], measures: Sequence[Measure], *, text: bool = False
+) -> tuple[str, ...]:
+    """Raise ColumnError for a column whose values a measure cannot take; return the types of those
+    that are put in bins, one a measure. ``text`` is as for :func:`check_value_type`."""
+    read = []
+    for measure in measures:
+        column, kind = str(measure.column), types[str(measure.column)]
+        if measure.is_binned:
+            check_binned_type(measure, kind, text=text)
+            read.append(kind)
+        elif measure.kind != "distinct":
+            check_value_type(column, kind, text=text)
+    return tuple(read)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

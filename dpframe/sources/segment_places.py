@@ -63,10 +63,11 @@ from numpy.typing import NDArray
 
 from dpframe._duck import VIEW
 from dpframe.budget import PrivacyUnit
-from dpframe.common.texts import ascending_order, literal
+from dpframe.common.texts import ascending_order, identifier, literal
 from dpframe.hierarchy import Hierarchy, Kind
 from dpframe.hierarchy._base import level_key_sql, pack_key
-from dpframe.measures.vectors import GRID, Distinct, Vector
+from dpframe.measures.bins import ValueKind
+from dpframe.measures.measure import GRID, BinVectors, Distinct, Vector
 from dpframe.sources.cell_leaves import finest_columns, keyed_sql, row_hash, same_key_sql
 from dpframe.sources.portable_sql import Summand
 from dpframe.sources.rollup_statement import exact_column_sql, source_sql
@@ -445,6 +446,62 @@ def parts_statement(
     return (
         f"WITH {', '.join(parts)} SELECT part{total} FROM (SELECT part{shown} FROM {rows}) "
         "GROUP BY part"
+    )
+
+
+def binned_sql(column: str, duckdb_type: str, kind: ValueKind) -> str:
+    """SQL of a value as the floating-point number that bins are of; NULL for what is no value."""
+    if kind == "number":
+        number = f"TRY_CAST({column} AS DOUBLE)"
+        return f"CASE WHEN isfinite({number}) THEN {number} END"
+    if duckdb_type in ("VARCHAR", '"NULL"'):
+        column = f"TRY_CAST({column} AS {'TIMESTAMP' if kind == 'time' else 'INTERVAL'})"
+    return f"epoch({column})"  # NULL for infinite times
+
+
+def bins_statement(
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    vectors: BinVectors,
+    nodes: ReportedNodes,
+    *,
+    types: tuple[str, ...],
+    user_type: str | None,
+    value_type: str,
+) -> str:
+    """The statement, which returns ``part, bin, n``, without what is 0.
+
+    By user, ``n`` adds up the part of each user's values that is there, of ``vectors.unit`` units
+    a user, rounded down: a user has as many units at most. It depends on this user alone.
+    """
+    source, types = source_sql(
+        hierarchy,
+        unit,
+        types=types,
+        user_type=user_type,
+        view=VIEW,
+        beside={"v": binned_sql(identifier(vectors.column), value_type, vectors.value)},
+    )
+    by_user = unit.user is not None
+    user, valued = "u, " if by_user else "", "(FROM source WHERE v IS NOT NULL)"
+    parts = [
+        source,
+        f"keyed AS NOT MATERIALIZED ({keyed_sql(hierarchy, types, valued, user + 'v')})",
+        *leaf_places_ctes(hierarchy, types, nodes),
+        f"sums AS (SELECT {user}part, {vectors.bins.place_sql('v')} AS bin, count(*) AS n FROM "
+        f"{keyed_leaves_join(hierarchy)} GROUP BY {user}part, bin)",
+    ]
+    rows = "sums"
+    if by_user:
+        parts += [
+            "users AS (SELECT u, sum(n)::BIGINT AS all_n FROM sums GROUP BY u)",
+            f"bounded AS (SELECT part, bin, ({vectors.unit} * n) // all_n AS n FROM sums JOIN "
+            "users ON sums.u IS NOT DISTINCT FROM users.u)",
+        ]
+        rows = "bounded"
+    return (
+        f"WITH {', '.join(parts)} SELECT part, bin, sum(n)::BIGINT AS n FROM {rows} "
+        "GROUP BY part, bin"
     )
 
 

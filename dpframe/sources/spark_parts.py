@@ -20,7 +20,7 @@ from dpframe.dialects import REAL, SPARK
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy.portable import Keys
 from dpframe.hierarchy.portable_kinds import CellKeys, dimensions, keys_of, level_key_names
-from dpframe.measures.vectors import LARGEST, LEAST, AutoBound, Distinct, Vector
+from dpframe.measures.measure import LARGEST, LEAST, AutoBound, Distinct, Vector
 from dpframe.noise import random_seed
 from dpframe.sources.cell_leaves import BEYOND, WHOLE_STEPS
 from dpframe.sources.exact_trees import check_spark

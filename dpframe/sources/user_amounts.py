@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe.counts import Ints, NodeSet
-from dpframe.measures.vectors import LARGEST, LEAST
+from dpframe.measures.measure import LARGEST, LEAST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,7 +12,13 @@ from functools import lru_cache, partial
 from typing import Any
 
 from dpframe.verifier.numbers import NOTHING, ONE, TABLE, exp_below, is_number
-from dpframe.verifier.path_game import MeasureDraw, draws_of_game, move_of_values, sums_of_means
+from dpframe.verifier.path_game import (
+    BINNED,
+    MeasureDraw,
+    draws_of_game,
+    move_of_values,
+    sums_of_means,
+)
 from dpframe.verifier.verdict import (
     BrokenProofError,
     Law,
@@ -270,7 +277,7 @@ def level_noise(path: Path, level: Mapping[str, Any], proof: Proof, units: int =
 
 
 TEXT = re.compile(
-    r"(?P<kind>count|distinct|sum|mean)"
+    r"(?P<kind>count|distinct|sum|mean|median|quantiles|quantile|histogram)"
     r'(?:\((?:(?P<plain>[^,"()=]+)|"(?P<quoted>(?:[^"]|"")+)")?.*\))?'
 )
 AT_MOST = re.compile(r"at_most=([0-9]+)(?:, share=[^,\"()=]+)?\)$")
@@ -286,9 +293,16 @@ LEAST_SCALE = 1e-90
 GRAIN = Fraction(1, 2**14)
 """The amount by which the scale of a draw may be rounded up."""
 
-NOISE_KINDS: Mapping[str, tuple[str, ...]] = {"mean": ("above", "below"), "search": ()}
+NOISE_KINDS: Mapping[str, tuple[str, ...]] = {
+    "mean": ("above", "below"),
+    "search": (),
+    "values": (),
+}
 """What a receipt calls the noise of a draw, if not by the kind of the draw: a mean has two noises,
-``above`` and ``below``, and a search has none."""
+``above`` and ``below``; a search and numbers of values, which are not shown, have none."""
+
+GROUPED = 24
+"""The number of bins from which they are measured in groups, too."""
 
 POSITIVE = Fact.number("a positive number", lambda told: told > 0)
 
@@ -307,6 +321,10 @@ class MeasureText:
     def read(cls, text: str) -> MeasureText:
         """Read a text; BrokenProofError if it is no measure."""
         whole, most = TEXT.fullmatch(text), AT_MOST.search(text)
+        if whole is not None and whole["kind"] in HISTOGRAMS:
+            kind = "quantile" if whole["kind"] == "median" else whole["kind"]
+            column = whole["plain"] or (whole["quoted"] or "").replace('""', '"')
+            return cls(kind=kind, column=column, bounds=(), clipped=False, at_most=None)
         valued = whole is not None and whole["kind"] in ("sum", "mean")
         found = BOUNDS.match(text.partition("(")[2]) if valued else None
         if whole is None or (valued and found is None):
@@ -319,17 +337,45 @@ class MeasureText:
             at_most=most[1] if most else None,
         )
 
-    def draws(self, user: object, read: bool) -> list[str]:
+    def draws(self, user: object, read: bool, grouped: bool = False) -> list[str]:
         """The draws that the measure calls for, in the words of `_draw_text`. A sum that is
-        ``read`` from a mean has no draw for its value."""
+        ``read`` from a mean has no draw for its value. Bins may be ``grouped``."""
         most = f", at most {1 if self.at_most is None else int(self.at_most)}"
         if self.kind == "count":
             return [f"{'rows' if user is None or self.at_most is not None else 'users'}{most}"]
         if self.kind == "distinct":
             return [f"distinct{most}, singly {user is None or self.column == user}"]
+        if self.kind in HISTOGRAMS:
+            wanted = BINNED if grouped else BINNED[:2]
+            return sorted(f"{kind}, at most 1" for kind in wanted)
         own = [] if read else [self.kind]
         more = [f"outside{most}"] if self.clipped else []
         return sorted([*["search"] * self.bounds.count("auto"), *own, *more])
+
+
+HISTOGRAMS = ("median", "quantile", "quantiles", "histogram")
+"""Measures that count values in bins."""
+
+
+def _edges(facts: Mapping[str, Any]) -> list[Fraction]:
+    """The edges of the bins of a measure; BrokenProofError unless they rise."""
+    edges = facts.get("edges")
+    if not isinstance(edges, list) or not all(map(is_number, edges)):
+        raise BrokenProofError("a measure in bins must list the edges of its bins")
+    told = [*map(Fraction, edges)]
+    if len(told) < 2 or any(a >= b for a, b in itertools.pairwise(told)):
+        raise BrokenProofError("the edges of bins must rise")
+    return told
+
+
+def _bin_facts(measure: str, facts: Mapping[str, Any]) -> Facts:
+    """The bounds of bins are the outermost edges: they are public, and no draw depends on them.
+    Whole numbers have a bin from the upper bound on."""
+    edges, path = _edges(facts), ("measures", measure)
+    yield (*path, "lower"), edges[0]
+    last = (edges[-1], edges[-2])
+    yield (*path, "upper"), Fact("the last edge", lambda told: is_number(told) and told in last)
+    yield from (((*path, name), FREE) for name in ("edges", "at", "value"))
 
 
 def _draw_text(draw: MeasureDraw) -> str:
@@ -411,7 +457,10 @@ def measures_facts(receipt: Receipt, proof: Proof, along: Iterable[str] = ()) ->
     for name, text in texts.items():
         own = [each for each in drawn if each.measure == name]
         pair = [each for each in drawn if each.measure == read.get(name) and each.of == "mean"]
-        wanted, kinds = text.draws(receipt["user"], name in read), sorted(map(_draw_text, own))
+        binned = text.kind in HISTOGRAMS
+        grouped = binned and len(_edges(measures[name])) + 1 >= GROUPED
+        wanted = text.draws(receipt["user"], name in read, grouped)
+        kinds = sorted(map(_draw_text, own))
         check_claim(
             kinds == wanted,
             f"measure {name!r} draws {'; '.join(wanted)}, the proof {'; '.join(kinds)}",
@@ -421,7 +470,10 @@ def measures_facts(receipt: Receipt, proof: Proof, along: Iterable[str] = ()) ->
             f"measure {name!r} is of {text.column!r}, and read from another column",
         )
         bounded = [each for each in own if each.facts.get("low") is not None] + pair
-        yield from bound_facts(name, measures[name], text, bounded)
+        if binned:
+            yield from _bin_facts(name, measures[name])
+        else:
+            yield from bound_facts(name, measures[name], text, bounded)
         yield from _noise_list_facts(name, measures[name], own, pair)
         together = {name, *(each for each, of in read.items() if of == name)}
         loss = sum((each.loss for each in drawn if each.measure in together), Fraction(0))

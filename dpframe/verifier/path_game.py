@@ -370,7 +370,11 @@ def bound_shares_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> Delt
 
 MEASURES = "docs/guarantees.md, Measures on the parts of a selection"
 
-COUNTED, VALUED = ("rows", "users", "outside"), ("sum", "mean")
+BINNED = ("values", "bins", "groups")
+"""The kinds of draws of a measure that counts values in bins: numbers of values, numbers in bins,
+and in groups of neighbouring bins. One record is in one bin of one part."""
+
+COUNTED, VALUED = ("rows", "users", "outside", *BINNED), ("sum", "mean")
 """The kinds of draws whose numbers add up over nodes: counts, in units, and values between bounds,
 in steps."""
 
@@ -433,6 +437,7 @@ def bound_measures_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> De
 
 POINT_TEXTS = {
     **dict.fromkeys((*COUNTED, *VALUED), "points 2 to 5"),
+    **dict.fromkeys(BINNED, "points 5 and 8"),
     "distinct": "point 6",
     "search": "point 7",
 }

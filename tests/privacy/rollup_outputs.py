@@ -153,6 +153,7 @@ def run_with(plan: RollupPlan, counted: Any, test: Any) -> rollup.NoisyRollup:
         read=plan.read,
         searching=plan.searching,
         counts=plan.counts,
+        binned=plan.binned,
         by_user=plan.unit.user is not None,
     )
 

@@ -16,7 +16,7 @@ import pytest
 
 from dpframe.counts import CellCounts, Nodes
 from dpframe.measures import measure as dpm
-from dpframe.measures.vectors import Vector
+from dpframe.measures.measure import Vector
 from dpframe.mechanisms import offline_hhh
 from dpframe.questions.rollup.plan import RollupPlan
 from dpframe.sources import segment_places as parts_statement

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from dpframe.measures import measure as dpm
-from dpframe.measures.vectors import GRID, LARGEST, Vector, vectors_of
-from dpframe.measures.vectors import LEAST as FIRST
+from dpframe.measures.measure import GRID, LARGEST, Vector, vectors_of
+from dpframe.measures.measure import LEAST as FIRST
 from dpframe.mechanisms import rollup
 from dpframe.mechanisms.rollup import VectorCharge, vector_charges
 from dpframe.questions.rollup.plan import RollupPlan

@@ -26,8 +26,7 @@ from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.measures import measure as dpm
 from dpframe.measures import steps
-from dpframe.measures.steps import FARTHEST, Steps
-from dpframe.measures.vectors import (
+from dpframe.measures.measure import (
     GRID,
     LARGEST,
     AutoBound,
@@ -36,7 +35,8 @@ from dpframe.measures.vectors import (
     searches_of,
     vectors_of,
 )
-from dpframe.measures.vectors import LEAST as FIRST
+from dpframe.measures.measure import LEAST as FIRST
+from dpframe.measures.steps import FARTHEST, Steps
 from dpframe.mechanisms.rollup import Nodes
 from dpframe.sources import rollup_parts as sources
 from dpframe.sources import segment_places as parts_statement

@@ -61,6 +61,16 @@ ROLLUPS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         BY_ROUNDS,
     ),
     "rounds alone": ({"m": dp.mean("x", lower=0, upper="auto")}, BY_ROUNDS),
+    "a median": ({"m": dp.median("x", **BOUNDS), "n": "count"}, DELTA),
+    "quantiles of users": (
+        {"q": dp.quantiles("x", at=[0.5, 0.95], bins=10, **BOUNDS)},
+        OF_USER,
+    ),
+    "rounds, then a quantile": ({"n": "count", "q": dp.quantile("x", 0.9, **BOUNDS)}, BY_ROUNDS),
+    "a histogram, listed": (
+        {"h": dp.histogram("x", bins=[5, 50], share=2, **BOUNDS)},
+        {"keys": ["x", "y"]},
+    ),
     "heavy by a sum": ({"s": dp.sum("x", **BOUNDS), "n": "count"}, {**DELTA, "heavy": "s"}),
 }
 """Measures, and how they are asked for."""

@@ -82,7 +82,9 @@ def ask_sql(token: str, path: str, name: str, given: Given) -> str:
     }
     stored = _stored_result(session, question, asked, facts)
     if stored is not None:
-        schema, names = stored.to_arrow().schema, asked.hierarchy.label_columns
+        schema, names = stored.to_arrow().schema, [*asked.hierarchy.label_columns]
+        if question.subject == "by":
+            names += asked.value_columns
         types: Any = tuple(_duckdb_type(schema.field(n).type) for n in names)  # texts in old ones
         rows = _call_sql("read", token, {**facts, "read": "replay"})
         return _result_sql(question, asked, types, given, rows)
@@ -312,15 +314,19 @@ def _result_sql(
     """Return the SQL of a result; its columns depend on what the question is about."""
     if question.subject == "columns":
         return _rows_sql(types, rows)
+    own = asked.types
+    if question.subject == "by":
+        types, read = asked.split_types(types)
+        own = asked.result_types(read)
     if asked.hierarchy.has_cells:
-        return _rows_sql(asked.types, rows)
+        return _rows_sql(own, rows)
     names = asked.hierarchy.label_columns
     kinds = [
         kind if kind in LEVEL_COLUMN_TYPES else "VARCHAR" for kind in types or [""] * len(names)
     ]
     labels = {"level": "BIGINT", "prefix": "VARCHAR", **dict(zip(names, kinds, strict=True))}
     if question.subject == "by":
-        return _rows_sql({**labels, **asked.types}, rows)
+        return _rows_sql({**labels, **own}, rows)
     measured = question.subject == "hierarchy" and asked.unit.measured
     columns = labels | dict.fromkeys(NUMBERS, "DOUBLE" if measured else "BIGINT")
     if question.subject == "hierarchy":

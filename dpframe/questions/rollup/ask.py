@@ -35,11 +35,11 @@ from dpframe.sources.frames import is_spark, require_columns
 from dpframe.sources.keys import listed_nodes
 from dpframe.sources.rollup_parts import (
     check_value_columns,
-    check_value_type,
+    column_types,
     measure_parts,
     user_parts,
 )
-from dpframe.sources.source_relations import canonical, collect_lazy
+from dpframe.sources.source_relations import canonical, collect_lazy, only_text
 
 if TYPE_CHECKING:
     from datetime import date
@@ -248,7 +248,7 @@ def _check_measure_user(name: str, measure: Measure, user: str | None) -> None:
 def count(source: object, plan: RollupPlan, progress: bool) -> MechanismInput[Measurable]:
     """True counts and sums. Measures bounded by user are counted later, once parts are known."""
     source = collect_lazy(source, columns(plan))
-    _check_rollup_values(source, plan)
+    read = _check_rollup_values(source, plan)
     chosen = plan.selection
     if isinstance(chosen, RoundsSelection):
         private = user_parts(
@@ -260,7 +260,7 @@ def count(source: object, plan: RollupPlan, progress: bool) -> MechanismInput[Me
             chosen.columns,
             progress=progress,
         )
-        return MechanismInput(private, private.counts.types)
+        return MechanismInput(private, (*private.counts.types, *read))
     private = measure_parts(
         source,
         plan.hierarchy,
@@ -270,14 +270,14 @@ def count(source: object, plan: RollupPlan, progress: bool) -> MechanismInput[Me
         listed=plan.listed_keys,
         progress=progress,
     )
-    return MechanismInput(private, private.counts.types)
+    return MechanismInput(private, (*private.counts.types, *read))
 
 
 def columns(plan: RollupPlan) -> list[str]:
     """The columns that the rollup reads from a source."""
-    adds_up, others = _measure_columns(plan)
     users = [] if plan.unit.user is None else [plan.unit.user]
-    return list(dict.fromkeys([*plan.hierarchy.source_columns, *users, *adds_up, *others]))
+    named = [m.column for m in plan.asked.measures.values() if m.column is not None]
+    return list(dict.fromkeys([*plan.hierarchy.source_columns, *users, *named]))
 
 
 def check_rollup_source(plan: RollupPlan, source: object) -> None:
@@ -288,36 +288,32 @@ def check_rollup_source(plan: RollupPlan, source: object) -> None:
 
 
 def rollup_result_types(plan: RollupPlan, stored: list[tuple[str, str]]) -> tuple[str, ...]:
-    """The types of the level columns.
+    """The types of the level columns, and of the columns of values in bins.
 
     Raises ColumnError for a column that the table lacks or whose type cannot be read.
     """
     from dpframe.sources.sql_tables import check_stored, level_types
 
     check_stored(plan.hierarchy, plan.unit, stored)
-    adds_up, others = _measure_columns(plan)
-    require_columns([*adds_up, *others], tuple(name for name, _ in stored))
-    types = dict(stored)
-    for column in adds_up:
-        check_value_type(column, canonical(types[column]))
-    return level_types(plan.hierarchy, stored)
+    named = [m for m in plan.asked.measures.values() if m.column is not None]
+    require_columns([str(m.column) for m in named], tuple(name for name, _ in stored))
+    read = check_value_columns({c: canonical(kind) for c, kind in stored}, named)
+    return (*level_types(plan.hierarchy, stored), *read)
 
 
-def _check_rollup_values(source: object, plan: RollupPlan) -> None:
+def _check_rollup_values(source: object, plan: RollupPlan) -> tuple[str, ...]:
+    """Check the columns of measures; return the types of those whose values are put in bins."""
     heavy = plan.asked.heavy
     if heavy is not None and is_spark(source):
         raise ParameterError(
             f"heavy ({heavy!r}) needs whole numbers of 128 bits, which Spark lacks. Leave heavy "
             "out, or pass frame.toArrow(), if it fits into memory."
         )
-    check_value_columns(source, *_measure_columns(plan))
-
-
-def _measure_columns(plan: RollupPlan) -> tuple[list[str], list[str]]:
-    """The columns that are added up, and the columns whose different values are counted."""
     named = [m for m in plan.asked.measures.values() if m.column is not None]
-    adds_up = [str(m.column) for m in named if m.kind != "distinct"]
-    return adds_up, [str(m.column) for m in named if m.kind == "distinct"]
+    if not named:
+        return ()  # a frame without columns is no source
+    types = column_types(source, list(dict.fromkeys(str(m.column) for m in named)))
+    return check_value_columns(types, named, text=only_text(source))
 
 
 @known_arguments

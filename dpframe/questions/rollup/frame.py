@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import assert_never
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe.asking.card import Line, Text, invalid_notices, wide_interval_notices
@@ -14,10 +14,12 @@ from dpframe.asking.node_frame import node_columns
 from dpframe.asking.privacy_receipt import empty_result_notices, unseen_shares
 from dpframe.hierarchy import INVALID
 from dpframe.measures.measure import Measure
-from dpframe.mechanisms.rollup import Estimate, NoisyRollup
+from dpframe.mechanisms.rollup import BinEstimate, Estimate, NoisyRollup
 from dpframe.mechanisms.weighted_rounds import FoundNodes
 from dpframe.postprocess.joint_noise import half_width
 from dpframe.postprocess.known_noise import steps_to_floats
+from dpframe.postprocess.level_values import typed_values
+from dpframe.postprocess.quantiles import bin_texts
 from dpframe.postprocess.shown_nodes import nearest_reported
 from dpframe.postprocess.weighted_laplace import deviation_factor, mean_ends, whole_half_width
 from dpframe.questions.rollup.rollup_numbers import RollupNumbers
@@ -37,12 +39,19 @@ def rollup_frame(
 
     Columns: level, prefix, (one for each level, or two for each dimension,) and name, name_lower,
     name_upper for every measure; with ``clipped`` also name_clipped and its interval."""
+    types, read = plan.split_types(tuple(types))
     order, columns = node_columns(plan.hierarchy, noisy.nodes.level, noisy.nodes.keys, types)
+    kinds = plan.result_types(read)
     along = {} if noisy.found is None else _columns_of_rounds(noisy.found, plan)
     for name, measure in plan.asked.measures.items():
         if name in along:
             for end, values in zip(measure.columns, along[name], strict=True):
                 columns[f"{name}{end}"] = values[order]
+            continue
+        if name in noisy.binned:
+            found = binned_columns(measure, noisy.binned[name], len(order), plan.confidence)
+            for end, values in zip(measure.columns, found, strict=True):
+                columns[f"{name}{end}"] = typed_values(values, kinds[f"{name}{end}"], order)
             continue
         estimates = noisy.measures[name]
         if measure.kind == "distinct":
@@ -57,10 +66,53 @@ def rollup_frame(
             cut = (end for e in estimates[1:] for end in whole_ends(e, plan.confidence))
             shown = (*_sum_ends(estimates[0], plan.confidence), *cut)
         else:
-            assert_never(measure.kind)
+            raise AssertionError(f"{measure.kind} is counted in bins")
         for end, values in zip(measure.columns, shown, strict=True):
             columns[f"{name}{end}"] = values[order]
     return pd.DataFrame(columns)
+
+
+def binned_columns(
+    measure: Measure, estimate: BinEstimate, n: int, confidence: float
+) -> list[NDArray[np.generic] | pa.Array]:
+    """The columns of a measure in bins, in the order of ``measure.columns``. Rows without numbers
+    of their own have missing values, and intervals from bound to bound."""
+    node, rows = estimate.node, estimate.rows
+    texts = bin_texts(node.numbers).take(pa.array(_places_of_rows(rows, n)))
+    if measure.kind == "histogram":
+        ends = [
+            _spread(values.astype(float), rows, n, np.nan) for values in node.number(confidence)
+        ]
+        return [*ends, texts]
+    out: list[NDArray[np.generic] | pa.Array] = []
+    low, high = measure.bins.edges[0], measure.upper
+    assert isinstance(high, float)
+    for at in measure.at:
+        found = node.quantile(at, confidence)
+        out += [
+            _spread(np.where(found.unknown(node.bins), np.nan, found.value), rows, n, np.nan),
+            _spread(found.lower, rows, n, low),
+            _spread(np.minimum(found.upper, high), rows, n, high),
+            _spread(found.at_bound, rows, n, True),
+        ]
+    return [*out, texts]
+
+
+def _spread(
+    values: NDArray[np.generic], rows: NDArray[np.int64], n: int, other: float | bool
+) -> NDArray[np.generic]:
+    """Values at some of ``n`` rows, and ``other`` elsewhere."""
+    out = np.full(n, other, dtype=values.dtype)
+    out[rows] = values
+    return out
+
+
+def _places_of_rows(rows: NDArray[np.int64], n: int) -> pa.Array:
+    place = np.zeros(n, dtype=np.int64)
+    place[rows] = np.arange(len(rows))
+    missing = np.ones(n, dtype=np.bool_)
+    missing[rows] = False
+    return pa.array(place, mask=missing)
 
 
 def _columns_of_rounds(found: FoundNodes, plan: RollupNumbers) -> dict[str, Ends]:

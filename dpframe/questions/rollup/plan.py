@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,11 +24,17 @@ from dpframe.asking.level_plan import cell_facts
 from dpframe.asking.privacy_receipt import Receipt, Sight
 from dpframe.budget import Budget, ItemsUnit
 from dpframe.errors import BudgetError
-from dpframe.measures.measure import Measure
+from dpframe.measures.bins import value_text
+from dpframe.measures.measure import Measure, bin_vectors_of, distinct_of, searches_of
 from dpframe.measures.steps import WHOLE_DIGITS
-from dpframe.measures.vectors import distinct_of, searches_of
 from dpframe.mechanisms import rollup
-from dpframe.mechanisms.rollup import BoundSearch, DistinctLaw, VectorCharge, node_counts
+from dpframe.mechanisms.rollup import (
+    BinLaw,
+    BoundSearch,
+    DistinctLaw,
+    VectorCharge,
+    node_counts,
+)
 from dpframe.postprocess.strategy import PARTS, level_strategy
 from dpframe.questions.hhh.checks import HhhArguments as Selecting
 from dpframe.questions.hhh.checks import shares_line
@@ -124,6 +130,7 @@ class RollupPlan(RollupNumbers):
             read=self.read,
             searching=self.searching,
             counts=self.counts,
+            binned=self.binned,
             by_user=self.unit.user is not None,
         )
 
@@ -182,8 +189,14 @@ def make_rollup_plan(asked: RollupRequest) -> RollupPlan:
     each = {name: epsilon * Fraction(m.share) / total for name, m in asked.measures.items()}
     _check_measure_epsilons(each, asked)
     counts = _distinct_counts(asked, each, delta)
-    spent = sum(count.delta for count in counts.values())
     by_user = asked.unit.user is not None
+    in_bins = {n: bin_vectors_of(m, by_user=by_user) for n, m in asked.measures.items()}
+    binned = {
+        name: BinLaw(vectors=one, epsilon=each[name], at=asked.measures[name].at)
+        for name, one in in_bins.items()
+        if one is not None
+    }
+    spent = sum(count.delta for count in counts.values())
     selection: Selection | RoundsSelection | None = None
     along = {n: m for n, m in asked.measures.items() if asked.by_rounds and by_rounds(m)}
     if isinstance(asked.unit, ItemsUnit):
@@ -202,7 +215,8 @@ def make_rollup_plan(asked: RollupRequest) -> RollupPlan:
         selection = _choose_selection(
             asked, Fraction(asked.budget.epsilon) - epsilon, delta - spent
         )
-    others = {n: m for n, m in asked.measures.items() if n not in counts and n not in along}
+    apart = {*counts, *along, *binned}
+    others = {name: m for name, m in asked.measures.items() if name not in apart}
     known = {name: measure for name, measure in others.items() if not measure.needs_search}
     paid, read = draws_and_reads(known, each, by_user=by_user)
     searching = {
@@ -210,7 +224,7 @@ def make_rollup_plan(asked: RollupRequest) -> RollupPlan:
         for name, measure in others.items()
         if measure.needs_search
     }
-    _check_scales(paid, searching, counts)
+    _check_scales(paid, searching, counts, binned)
     return RollupPlan(
         asked=asked,
         selection=selection,
@@ -218,6 +232,7 @@ def make_rollup_plan(asked: RollupRequest) -> RollupPlan:
         read=read,
         searching=searching,
         counts=counts,
+        binned=binned,
     )
 
 
@@ -236,12 +251,16 @@ def _check_scales(
     paid: Mapping[str, tuple[VectorCharge, ...]],
     searching: Mapping[str, BoundSearch],
     counts: Mapping[str, DistinctLaw],
+    binned: Mapping[str, BinLaw],
 ) -> None:
     """Raise BudgetError for noise beyond 64 bits."""
     vectors = {name: [p.vector.most / p.epsilon for p in each] for name, each in paid.items()}
     scales = {name: max(several) for name, several in vectors.items() if several}
     scales |= {name: 2 * 10**WHOLE_DIGITS / one.rest for name, one in searching.items()}
     scales |= {name: count.distinct.touched / count.epsilon for name, count in counts.items()}
+    scales |= {
+        name: 1_000 * one.vectors.unit / min(one.each) for name, one in binned.items()
+    }  # a level gets at least a thousandth
     for name, scale in scales.items():
         if scale > LARGEST_SCALE:
             raise BudgetError(
@@ -453,6 +472,8 @@ def _rollup_measure_lines(plan: RollupNumbers, name: str, words: RollupWords) ->
         of = "{everywhere}" if name in plan.counts else "of what {own}"
         if measure.kind == "mean":
             of = "over {many} values that {own}, at most"
+        if measure.is_binned:
+            of = "of the values, in the rank of the median, where {own} {many} of them"
         said.append(
             Line.of(
                 "error of {name}",
@@ -466,7 +487,9 @@ def _rollup_measure_lines(plan: RollupNumbers, name: str, words: RollupWords) ->
                 confidence=confidence,
             )
         )
-    if measure.lower is not None:
+    if measure.is_binned:
+        said.append(_bins_line(name, measure))
+    elif measure.lower is not None:
         said.append(
             Line.of(
                 "bounds of {name}",
@@ -476,6 +499,16 @@ def _rollup_measure_lines(plan: RollupNumbers, name: str, words: RollupWords) ->
             )
         )
     return said
+
+
+def _bins_line(name: str, measure: Measure) -> Line:
+    low, high = (value_text(float(b or 0), measure.value) for b in (measure.lower, measure.upper))
+    return Line.of(
+        "bins of {name}",
+        f"{measure.bins.size - 2:,} from {low} to {high}, and one beyond each end",
+        "a value is known to within a bin; at_bound marks intervals that reach beyond an end",
+        name=name,
+    )
 
 
 def _measure_bounds_text(measure: Measure) -> str:
@@ -509,4 +542,5 @@ def _measure_text(measure: Measure, plan: RollupNumbers, words: RollupWords) -> 
         return f"mean of the values that are not NULL{each}"
     if measure.kind == "sum":
         return "adds up"
-    assert_never(measure.kind)
+    each = ", in which every user weighs 1" if by_user else ""
+    return f"values counted in bins{each}; quantiles and shares follow from these"

@@ -29,9 +29,12 @@ from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import Budget, ItemsUnit, PrivacyUnit
 from dpframe.counts import ListedNodes
 from dpframe.hierarchy import Hierarchy
-from dpframe.measures.measure import Measure
-from dpframe.measures.vectors import Vector, vectors_of
+from dpframe.hierarchy._types import WHOLE
+from dpframe.measures.bins import ValueKind
+from dpframe.measures.measure import AT_BOUND_END, BINS_END, Measure, Vector, vectors_of
 from dpframe.mechanisms.rollup import (
+    BinEstimate,
+    BinLaw,
     BoundSearch,
     DistinctLaw,
     SumFromMean,
@@ -62,6 +65,7 @@ def rollup_draws(plan: RollupNumbers) -> DrawList:
         *(each for name, several in plan.paid.items() for each in _vector_draws(name, several)),
         *(each for name, one in plan.searching.items() for each in _search_draws(name, one)),
         *(_distinct_draw(name, one) for name, one in plan.counts.items()),
+        *(each for name, one in plan.binned.items() for each in _bin_draws(name, one)),
     ]
     facts: dict[str, Any] = {"height": plan.height, "drawn": drawn}
     if plan.hierarchy.has_cells:
@@ -135,6 +139,18 @@ def _distinct_draw(name: str, one: DistinctLaw) -> dict[str, Any]:
     return {"measure": name, "of": "distinct", **facts, **noise}
 
 
+def _bin_draws(name: str, one: BinLaw) -> Iterator[dict[str, Any]]:
+    """The draws of a measure in bins: numbers of values, the bins, and groups of bins."""
+    unit = one.vectors.unit
+    for kind, epsilon in zip(BIN_DRAWS, (one.size_epsilon, *one.each), strict=False):
+        facts = {"unit": unit, "at_most": 1, "scale": str(unit / epsilon)}
+        yield {"measure": name, "of": kind, **facts}
+
+
+BIN_DRAWS = "values", "bins", "groups"
+"""What proofs and receipts call the draws of numbers of values, of bins and of groups of bins."""
+
+
 PaidVectors = Mapping[str, tuple[VectorCharge, ...]]
 
 
@@ -160,6 +176,29 @@ def _sums_from_means(measures: Mapping[str, Measure], paid: PaidVectors) -> dict
         if m.kind == "sum" and of is not None and 0 in (m.steps.low, m.steps.high):
             found[name] = SumFromMean(of=of, epsilon=paid[name][0].cost)
     return found
+
+
+def shown_type(read: str, kind: ValueKind) -> str:
+    """DuckDB's type of a quantile of a column of the type ``read``, empty if that is not known:
+    the same for times, durations and whole numbers, else DOUBLE."""
+    if kind == "time":
+        return "TIMESTAMP" if read in ("", "VARCHAR") else read
+    if kind == "duration":
+        return "INTERVAL"
+    return "BIGINT" if read in WHOLE else "DOUBLE"
+
+
+def _column_types(measure: Measure, read: str) -> Iterator[tuple[str, str]]:
+    """The ends of the names of a measure's columns, with their types."""
+    whole = measure.kind in ("count", "distinct", "histogram")
+    value = shown_type(read, measure.value) if measure.is_binned else "DOUBLE"
+    for end in measure.columns:
+        if end == BINS_END:
+            yield end, "VARCHAR"
+        elif end.endswith(AT_BOUND_END):
+            yield end, "BOOLEAN"
+        else:
+            yield end, "BIGINT" if whole or "_clipped" in end else value
 
 
 MANY = 1000
@@ -237,6 +276,7 @@ class RollupNumbers(LevelPlan[RollupRequest]):
     ``read``: the sums that are read from the vectors of a mean, and paid for there.
     ``searching``: the measures whose bounds are found first.
     ``counts``: the counts of different values, which do not add up.
+    ``binned``: the measures that count values in bins.
     """
 
     selection: Selection | RoundsSelection | None
@@ -244,6 +284,7 @@ class RollupNumbers(LevelPlan[RollupRequest]):
     read: Mapping[str, SumFromMean]
     searching: Mapping[str, BoundSearch]
     counts: Mapping[str, DistinctLaw]
+    binned: Mapping[str, BinLaw]
 
     @property
     def listed_keys(self) -> ListedNodes | None:
@@ -274,11 +315,28 @@ class RollupNumbers(LevelPlan[RollupRequest]):
     @property
     def types(self) -> dict[str, str]:
         """The columns of cells and of measures in a result, with DuckDB's types."""
-        kinds = {"count": "BIGINT", "distinct": "BIGINT"}
+        return self.result_types(())
+
+    @property
+    def value_columns(self) -> list[str]:
+        """One column of the result for each measure in bins, in the type of its values."""
+        measures = self.asked.measures.items()
+        return [f"{name}{m.columns[0]}" for name, m in measures if m.is_binned]
+
+    def split_types(self, types: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Types of levels, and behind them types of columns of values in bins, apart; () if types
+        are not known."""
+        several = len(self.value_columns)
+        return (types[: len(types) - several], types[len(types) - several :]) if types else ((), ())
+
+    def result_types(self, read: Sequence[str]) -> dict[str, str]:
+        """As ``types``; ``read`` are the types of columns whose quantiles are asked for, one a
+        measure in bins, if they are known."""
+        given = iter(read)
         return cell_columns(self.hierarchy) | {
-            f"{name}{end}": "BIGINT" if "_clipped" in end else kinds.get(measure.kind, "DOUBLE")
+            f"{name}{end}": kind
             for name, measure in self.asked.measures.items()
-            for end in measure.columns
+            for end, kind in _column_types(measure, next(given, "") if measure.is_binned else "")
         }
 
     @property
@@ -291,7 +349,7 @@ class RollupNumbers(LevelPlan[RollupRequest]):
         what is measured along with rounds, whose epsilon is that of the selection."""
         if name in self.along:
             return Fraction(0)
-        for one in (self.counts, self.searching):
+        for one in (self.counts, self.searching, self.binned):
             if name in one:
                 return one[name].epsilon
         own = self.read[name].epsilon if name in self.read else Fraction(0)
@@ -333,6 +391,8 @@ class RollupNumbers(LevelPlan[RollupRequest]):
         for searching in self.searching.values():
             yield from (_pure_curve(searching.each) for _ in searching.searches)
             yield _pure_curve(searching.rest)
+        for binned in self.binned.values():
+            yield from map(_pure_curve, (binned.size_epsilon, *binned.each))
 
     @property
     def _along_errors(self) -> dict[str, float]:
@@ -344,10 +404,12 @@ class RollupNumbers(LevelPlan[RollupRequest]):
         """By measure, the half width of one node's interval, in the measure's unit.
 
         For measures that add up it is for the part of the node, if no level above is measured; for
-        a mean, if the part has ``MANY`` values and their mean is at a bound. Measures with searched
-        bounds have no entry.
+        a mean, if the part has ``MANY`` values and their mean is at a bound. For values in bins it
+        is the half width of a rank, as a part of ``MANY`` values. Measures with searched bounds
+        have no entry.
         """
         found = {name: float(self.half_width(name)) for name in self.counts} | self._along_errors
+        found |= {name: _rank_error(one, self.confidence) for name, one in self.binned.items()}
         for name in self.paid:
             paid = self.paid[self.read[name].of if name in self.read else name]
             scales = [rounded_up(p.vector.most / p.epsilon) for p in paid]
@@ -364,6 +426,11 @@ class RollupNumbers(LevelPlan[RollupRequest]):
     def half_width(self, name: str) -> int:
         """The half width of the intervals of a count of different values."""
         return half_width(self.counts[name].noise, 1, self.confidence)
+
+
+def _rank_error(law: BinLaw, confidence: float) -> float:
+    """The half width of the rank of a quantile among ``MANY`` values, in parts of these."""
+    return deviation_factor(confidence) * law.deviation / MANY
 
 
 def _distinct_losses(counts: DistinctLaw, step: float) -> tuple[Losses, int]:
@@ -420,11 +487,29 @@ def noise_facts(plan: RollupNumbers, noisy: NoisyRollup, facts: Receipt) -> dict
             **known,
             "noise": along[name]
             if name in along
+            else _bin_noise_facts(noisy.binned[name])
+            if name in noisy.binned
             else [_noise_scale_facts(estimate) for estimate in noisy.measures[name]]
             if counts is None
             else [_distinct_law_facts(counts)],
         }
     return measures
+
+
+def _bin_noise_facts(estimate: BinEstimate) -> list[dict[str, Any]]:
+    return [
+        {
+            "of": kind,
+            "unit": estimate.node.unit,
+            "decimals": None,
+            "scales": {"parts": _exact_scale(scale)},
+        }
+        for kind, scale in zip(BIN_DRAWS[1:], estimate.scales, strict=False)
+    ]
+
+
+def _scale_facts(scales: Mapping[int, Fraction]) -> dict[str, float | int]:
+    return {"parts" if at == PARTS else str(at): _exact_scale(scales[at]) for at in scales}
 
 
 def _distinct_law_facts(counts: DistinctLaw) -> dict[str, Any]:
@@ -441,10 +526,7 @@ def _noise_scale_facts(estimate: Estimate) -> dict[str, Any]:
         "of": vector.kind,
         "unit": vector.unit,
         "decimals": vector.bounds.decimals if of_values else None,
-        "scales": {
-            "parts" if at == PARTS else str(at): _exact_scale(scale)
-            for at, scale in estimate.scales.items()
-        },
+        "scales": _scale_facts(estimate.scales),
         **(BY_VALUE if vector.kind in ("above", "below") else {}),
     }
 
@@ -465,6 +547,13 @@ def released_bounds(plan: RollupNumbers, noisy: NoisyRollup) -> dict[str, tuple[
     return found
 
 
+def _bin_facts(measure: Measure) -> dict[str, Any]:
+    """The quantiles and the edges of bins of a measure; empty for others."""
+    if not measure.is_binned:
+        return {}
+    return {"at": list(measure.at), "edges": list(measure.bins.edges), "value": measure.value}
+
+
 def _measure_facts(plan: RollupNumbers, name: str) -> dict[str, Any]:
     measure = plan.asked.measures[name]
     return {
@@ -472,5 +561,6 @@ def _measure_facts(plan: RollupNumbers, name: str) -> dict[str, Any]:
         "epsilon": None if name in plan.along else float(plan.epsilon_of(name)),
         "lower": measure.lower,
         "upper": measure.upper,
+        **_bin_facts(measure),
         **({"adds_up": False} if name in plan.along else {}),
     }

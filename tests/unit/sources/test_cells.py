@@ -23,7 +23,7 @@ from dpframe.counts import CellCounts, CountTree, Ints, Nodes
 from dpframe.errors import SourceError
 from dpframe.hierarchy import Cells, as_hierarchies
 from dpframe.hierarchy._cells import CELL_REFUSALS
-from dpframe.measures.vectors import GRID, Distinct, vectors_of
+from dpframe.measures.measure import GRID, Distinct, vectors_of
 from dpframe.mechanisms import offline_hhh
 from dpframe.mechanisms.rollup import Selection, shown_nodes
 from dpframe.sources.candidates import group_counts

@@ -10,7 +10,7 @@ import pytest
 import dpframe as dp
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
-from dpframe.measures.vectors import vectors_of
+from dpframe.measures.measure import vectors_of
 from dpframe.sources.cell_leaves import record_leaves
 from dpframe.sources.rollup_statement import rollup_statement
 from dpframe.sources.segment_places import DUCKDB, value_indices, vector_summands

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dpframe import explain_rollup
 from dpframe.measures import measure as dpm
-from dpframe.measures.vectors import LARGEST, LEAST
+from dpframe.measures.measure import LARGEST, LEAST
 from dpframe.questions.rollup import ask as counting
 from dpframe.questions.rollup.rounds import RoundsSelection
 from dpframe.sources import user_amounts

@@ -1,0 +1,299 @@
+"""Bins of values between two bounds, for quantiles and histograms.
+
+A bin is public: it follows from bounds, from a number of bins and from how they are spaced, which
+are all arguments. It holds values from its lower edge to before its upper edge; the last one holds
+its upper edge, too. What lies below the first edge or above the last one has a bin of its own, so
+that a result can say that a quantile lies beyond a bound.
+
+In which bin a value is depends on this value alone, by comparisons of floating-point numbers. Times
+and durations are compared as seconds.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal
+
+from dpframe.errors import ParameterError, ParameterTypeError
+
+USUAL = 64
+"""Bins between the bounds, where nobody says how many."""
+
+MOST = 1_000
+"""The most bins between the bounds."""
+
+Spacing = Literal["proportion", "even"]
+
+ValueKind = Literal["number", "time", "duration"]
+"""What values are: numbers, times in seconds since 1970, or durations in seconds."""
+
+NEAR = 100
+"""Bins around 0 are even up to this part of the larger bound; beyond it they grow in proportion."""
+
+DIGITS = 20
+"""An edge is rounded to a power of ten that is at most this part of the distance between edges."""
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Bins between ascending edges, and one bin beyond each end.
+
+    ``edges`` are at least three finite numbers, each above the one before it.
+    """
+
+    edges: tuple[float, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of bins, with both that lie beyond the edges."""
+        return len(self.edges) + 1
+
+    def place(self, value: float) -> int:
+        """The bin of a finite value, from 0, which lies below the first edge."""
+        last = len(self.edges) - 1
+        if value == self.edges[last]:
+            return last
+        return bisect.bisect_right(self.edges, value)
+
+    def place_sql(self, number: str, literal: str = "({!r})::DOUBLE") -> str:
+        """SQL of the bin of a finite number, by halving: as many comparisons as for a search in a
+        sorted list. ``literal`` makes the SQL of an edge."""
+
+        def between(low: int, high: int) -> str:
+            if low == high:
+                return str(low)
+            middle = (low + high) // 2
+            compared = "<=" if middle == len(self.edges) - 1 else "<"
+            edge = literal.format(self.edges[middle])
+            return (
+                f"CASE WHEN {number} {compared} {edge} THEN {between(low, middle)} "
+                f"ELSE {between(middle + 1, high)} END"
+            )
+
+        return between(0, len(self.edges))
+
+    @cached_property
+    def groups(self) -> tuple[int, ...]:
+        """The sizes of groups of neighbouring bins that are measured, too; () for few bins, where
+        bins alone are better.
+
+        The number of groups that least squares makes most of, within 2 %, from 16 to 256 bins
+        (docs/decisions/0060-quantiles.md).
+        """
+        if self.size < FEWEST_GROUPED:
+            return ()
+        several = round(math.sqrt(self.size) / 1.5)
+        each = -(-self.size // several)
+        sizes = [each] * (self.size // each)
+        rest = self.size - sum(sizes)
+        return tuple([*sizes, rest] if rest else sizes)
+
+    @property
+    def group_starts(self) -> list[int]:
+        """The first bin of every group."""
+        return [0, *itertools.accumulate(self.groups[:-1])]
+
+    @property
+    def shares(self) -> tuple[Fraction, Fraction]:
+        """The parts of epsilon that bins and groups get."""
+        return BIN_SHARE if self.groups else (Fraction(1), Fraction(0))
+
+
+FEWEST_GROUPED = 24
+"""The least number of bins that are measured in groups, too."""
+
+BIN_SHARE = Fraction(27, 50), Fraction(23, 50)
+"""The parts of epsilon for bins and for groups of bins."""
+
+
+def made_edges(
+    lower: float, upper: float, count: int, spacing: Spacing, kind: ValueKind = "number"
+) -> tuple[float, ...]:
+    """Edges of ``count`` bins between two bounds.
+
+    In proportion, neighbouring edges of one sign have one quotient; where 0 lies between the bounds
+    or is one, bins are even near 0, and grow in proportion from a hundredth of the larger bound on.
+    """
+    if spacing == "even":
+        points = [lower + (upper - lower) * i / count for i in range(1, count)]
+    elif lower > 0 or upper < 0:
+        points = [lower * (upper / lower) ** (i / count) for i in range(1, count)]
+    else:
+        near = max(-lower, upper) / NEAR
+        low, high = _bent(lower, near), _bent(upper, near)
+        points = [_straight(low + (high - low) * i / count, near) for i in range(1, count)]
+    whole = [lower, *points, upper]
+    return lower, *_rounded_edges(whole, kind), upper
+
+
+def _bent(value: float, near: float) -> float:
+    return math.copysign(math.log1p(abs(value) / near), value)
+
+
+def _straight(bent: float, near: float) -> float:
+    return math.copysign(math.expm1(abs(bent)) * near, bent)
+
+
+def _rounded_edges(edges: Sequence[float], kind: ValueKind) -> list[float]:
+    """All edges but the first and last, rounded to few digits, or of times and durations to whole
+    days, hours, minutes or seconds; unrounded if two would be one."""
+    found = []
+    for before, edge, after in zip(edges, edges[1:], edges[2:], strict=False):
+        wide = min(edge - before, after - edge)
+        clock = next((unit for unit in CLOCK if 2 * unit <= wide), None)
+        if kind != "number" and clock is not None:
+            found.append(round(edge / clock) * clock)
+        else:
+            found.append(round(edge, -math.floor(math.log10(wide / DIGITS))) + 0.0)
+    ends = [edges[0], *found, edges[-1]]
+    rising = all(a < b for a, b in itertools.pairwise(ends))
+    return found if rising else [*edges[1:-1]]
+
+
+def checked_bins(
+    what: str,
+    lower: float,
+    upper: float,
+    bins: object,
+    spacing: object,
+    kind: ValueKind,
+) -> tuple[int | Literal["whole"] | tuple[float, ...], Spacing]:
+    """Check how many bins there are, or where, and how they are spaced; return both."""
+    usual: Spacing = "even" if kind == "time" else "proportion"
+    if spacing is not None and spacing not in ("proportion", "even"):
+        raise ParameterError(
+            f"spacing of {what} ({spacing!r}) must be 'proportion' or 'even'. Leave it out for "
+            "the usual one, or list edges: bins=[...]."
+        )
+    chosen: Spacing = usual if spacing is None else spacing  # type: ignore[assignment]
+    if chosen == "proportion" and kind == "time":
+        raise ParameterError(
+            f"spacing of {what} must be 'even': times have no zero to be in proportion to."
+        )
+    if isinstance(bins, str) and bins == "whole":
+        if kind != "number" or not (lower.is_integer() and upper.is_integer()):
+            raise ParameterError(
+                f"bins='whole' of {what} needs whole numbers as bounds. Pass a number of bins, or "
+                "list their edges."
+            )
+        if upper - lower > MOST:
+            raise ParameterError(
+                f"bins='whole' of {what} would be {upper - lower:,.0f} bins, above {MOST:,}. Pass "
+                "a number of bins."
+            )
+        return "whole", chosen
+    if isinstance(bins, (list, tuple)):
+        return _checked_edges(what, bins, lower, upper, kind), chosen
+    if isinstance(bins, bool) or not isinstance(bins, (int, float)):
+        raise ParameterTypeError(
+            f"bins of {what} must be a number of bins, 'whole', or a list of edges; got {bins!r}."
+        )
+    if not 2 <= bins <= MOST or bins != int(bins):
+        raise ParameterError(
+            f"bins of {what} ({bins!r}) must be a whole number from 2 to {MOST:,}. With one bin "
+            "every value looks alike; more bins than that only add noise."
+        )
+    return int(bins), chosen
+
+
+def _checked_edges(
+    what: str, given: Sequence[object], lower: float, upper: float, kind: ValueKind
+) -> tuple[float, ...]:
+    edges = [checked_value(f"an edge of {what}", edge)[0] for edge in given]
+    if any(checked_value(f"an edge of {what}", edge)[1] != kind for edge in given):
+        raise ParameterTypeError(f"edges of {what} must be of one kind with its bounds.")
+    inner = [edge for edge in edges if lower < edge < upper]
+    rising = all(a < b for a, b in itertools.pairwise(edges))
+    if not rising or len(inner) != len([e for e in edges if e not in (lower, upper)]):
+        raise ParameterError(
+            f"bins of {what} must list edges that rise from lower to upper, each once."
+        )
+    if not 1 <= len(inner) < MOST:
+        raise ParameterError(
+            f"bins of {what} must list from 1 to {MOST - 1:,} edges between lower and upper."
+        )
+    return (lower, *inner, upper)
+
+
+def bins_between(
+    lower: float,
+    upper: float,
+    bins: int | Literal["whole"] | tuple[float, ...],
+    spacing: Spacing,
+    kind: ValueKind,
+) -> Bins:
+    """The bins that checked arguments mean."""
+    if isinstance(bins, tuple):
+        return Bins(bins)
+    if bins == "whole":  # the last value has a bin of its own, closed at the upper bound
+        return Bins((*(float(v) for v in range(int(lower), int(upper) + 1)), upper + 0.5))
+    if kind == "time" and bins > (days := (upper - lower) / DAY) >= 2 and days.is_integer():
+        bins = int(days)
+    return Bins(made_edges(lower, upper, bins, spacing, kind))
+
+
+DAY = 86_400.0
+CLOCK = DAY, 3_600.0, 60.0, 1.0
+
+
+# -- values of arguments ---------------------------------------------------------------------------
+
+
+def checked_value(what: str, value: object) -> tuple[float, ValueKind]:
+    """A bound as a number, and what kind of value it is: a number, a date or time (or its text as
+    ISO 8601 writes it), or a duration. Times without a zone are read as UTC."""
+    if isinstance(value, str):
+        value = _time_of_text(what, value)
+    if isinstance(value, datetime):
+        aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        return (aware - EPOCH) / SECOND, "time"
+    if isinstance(value, date):
+        return (value - EPOCH.date()) / SECOND, "time"
+    if isinstance(value, timedelta):
+        return value / SECOND, "duration"
+    from dpframe.budget import as_float
+
+    number = as_float(value)
+    if number is None:
+        raise ParameterTypeError(
+            f"{what} must be a number, a date, a time or a duration; got {value!r}."
+        )
+    return number, "number"
+
+
+EPOCH, SECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(seconds=1)
+
+
+def _time_of_text(what: str, text: str) -> datetime | timedelta | float:
+    named = text.strip()
+    if named.endswith("s") and named[:-1].replace(".", "", 1).lstrip("-").isdigit():
+        return timedelta(seconds=float(named[:-1]))
+    try:
+        return float(named)
+    except ValueError:
+        pass
+    try:
+        return datetime.fromisoformat(named)
+    except ValueError:
+        raise ParameterError(
+            f"{what} ({text!r}) must be a number, or a date or time such as 2026-11-01 or "
+            "2026-11-01 08:30, or a duration in seconds such as 5400s."
+        ) from None
+
+
+def value_text(value: float, kind: ValueKind) -> str:
+    """A value as ``checked_value`` reads it."""
+    if kind == "number":
+        return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+    if kind == "duration":
+        return f"{value_text(value, 'number')}s"
+    moment = EPOCH + timedelta(seconds=value)
+    midnight = moment.time() == datetime.min.time()
+    return moment.date().isoformat() if midnight else moment.replace(tzinfo=None).isoformat()
