@@ -28,14 +28,14 @@ TAKES: Mapping[str, tuple[str, ...]] = {
     "sum": ("column", "lower", "upper", "clipped", "share"),
     "mean": ("column", "lower", "upper", "share"),
     "distinct": ("column", "at_most", "share"),
-    "median": ("column", "lower", "upper", "bins", "spacing", "share"),
-    "quantile": ("column", "at", "lower", "upper", "bins", "spacing", "share"),
-    "quantiles": ("column", "lower", "upper", "at", "bins", "spacing", "share"),
-    "histogram": ("column", "lower", "upper", "bins", "spacing", "share"),
+    "median": ("column", "lower", "upper", "bins", "spacing", "each", "share"),
+    "quantile": ("column", "at", "lower", "upper", "bins", "spacing", "each", "share"),
+    "quantiles": ("column", "lower", "upper", "at", "bins", "spacing", "each", "share"),
+    "histogram": ("column", "lower", "upper", "bins", "spacing", "each", "share"),
 }
 """Measures, and what each takes: all but those in ``NAMED_ONLY`` also by their places."""
 
-NAMED_ONLY = ("clipped", "bins", "spacing", "share")
+NAMED_ONLY = ("clipped", "bins", "spacing", "each", "share")
 
 MADE = {
     "count": count,
@@ -212,7 +212,7 @@ def _read_argument(text: str, kind: str, name: str, value: str) -> object:
     if value.startswith("["):
         inside = value[1:-1].strip()
         return [_read_number(one.strip()) for one in inside.split(",")] if inside else []
-    if name in ("spacing", "bins") and value.isalpha():
+    if name in ("spacing", "bins", "each") and value.isalpha():
         return value.lower()
     if name in ("lower", "upper") and kind in BINNED_TEXTS:
         return _read_number(value)

@@ -20,6 +20,7 @@ from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.measures.bins import (
     USUAL,
     Bins,
+    Each,
     Spacing,
     ValueKind,
     bins_between,
@@ -68,6 +69,7 @@ class Measure:
     split: int | Literal["whole"] | tuple[float, ...] = USUAL
     spacing: Spacing = "proportion"
     value: ValueKind = "number"
+    each: Each = "row"
 
     @property
     def spec(self) -> str:
@@ -86,6 +88,8 @@ class Measure:
             own.append(f"bins={self.split}")
         if self.spacing != ("even" if self.value == "time" else "proportion"):
             own.append(f"spacing={self.spacing}")
+        if self.each != "row":
+            own.append(f"each={self.each}")
         if self.clipped:
             own.append("clipped=true")
         if self.at_most is not None:
@@ -460,17 +464,31 @@ class BinVectors:
 
     A record is in one bin at one part. A user weighs ``unit`` in total, divided evenly over their
     values. So a unit moves all vectors together by at most ``unit``, and so it does sums of them
-    over groups of bins. ``value`` says what values are.
+    over groups of bins. With another ``each`` than rows a user weighs that at each of ``levels``
+    levels, divided evenly over the nodes that they have there. ``value`` says what values are.
     """
 
     column: str
     bins: Bins
     value: ValueKind
     unit: int
+    each: Each = "row"
+    levels: int = 1
+
+    @property
+    def most(self) -> int:
+        """By how much one record, or one user, moves all vectors together."""
+        return self.unit * self.levels
+
+    @property
+    def steps(self) -> Steps:
+        """Values as whole numbers, for totals of users."""
+        return Steps(self.bins.edges[0], self.bins.edges[-1])
 
 
-def bin_vectors_of(measure: Measure, *, by_user: bool) -> BinVectors | None:
-    """The bins that a measure counts in, if it does."""
+def bin_vectors_of(measure: Measure, *, by_user: bool, height: int) -> BinVectors | None:
+    """The bins that a measure counts in, if it does; ``height`` is 0 for cells, whose segments are
+    one level."""
     if not measure.is_binned:
         return None
     return BinVectors(
@@ -478,6 +496,8 @@ def bin_vectors_of(measure: Measure, *, by_user: bool) -> BinVectors | None:
         bins=measure.bins,
         value=measure.value,
         unit=GRID if by_user else 1,
+        each=measure.each,
+        levels=1 if measure.each == "row" else height + 1,
     )
 
 

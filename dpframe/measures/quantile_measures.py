@@ -10,7 +10,7 @@ from typing import Literal
 
 from dpframe.common.calls import known_arguments
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.measures.bins import USUAL, Spacing, checked_bins, checked_value, value_text
+from dpframe.measures.bins import USUAL, Each, Spacing, checked_bins, checked_value, value_text
 from dpframe.measures.measure import (
     AUTO,
     LARGEST_BOUND,
@@ -37,13 +37,14 @@ def median(
     upper: Limit,
     bins: Split = USUAL,
     spacing: Spacing | None = None,
+    each: Each = "row",
     share: float = 1.0,
 ) -> Measure:
     """The median of the values of a column under every node: ``quantile(column, 0.5, ...)``.
 
     Parameters
     ----------
-    column, lower, upper, bins, spacing, share
+    column, lower, upper, bins, spacing, each, share
         As for :func:`quantile`.
 
     Examples
@@ -52,7 +53,9 @@ def median(
     >>> dp.median("amount", lower=1, upper=500).spec
     'median(amount, 1, 500)'
     """
-    return quantile(column, 0.5, lower=lower, upper=upper, bins=bins, spacing=spacing, share=share)
+    return quantile(
+        column, 0.5, lower=lower, upper=upper, bins=bins, spacing=spacing, each=each, share=share
+    )
 
 
 @known_arguments
@@ -64,6 +67,7 @@ def quantile(
     upper: Limit,
     bins: Split = USUAL,
     spacing: Spacing | None = None,
+    each: Each = "row",
     share: float = 1.0,
 ) -> Measure:
     """The least value that at least the part ``at`` of the values under every node do not exceed.
@@ -91,6 +95,11 @@ def quantile(
     spacing
         "proportion" for bins that grow with the distance from 0, from a hundredth of the larger
         bound on, or "even". The default is "proportion", for times "even".
+    each
+        With ``user=``: "row", the default, counts the value of every row, and each user weighs 1 in
+        total, divided over their rows. "total" and "mean" count what a user's values add up to, or
+        their mean, at every node: what a typical user spends there. A user then weighs 1 at every
+        level, divided over their nodes of the level, and the noise grows with the number of levels.
     share
         Part of the budget, relative to other measures.
 
@@ -101,7 +110,7 @@ def quantile(
     'quantile(amount, 0.95, 1, 500)'
     """
     part = _checked_part("at", at)
-    return _binned_measure("quantile", column, lower, upper, bins, spacing, share, (part,))
+    return _binned_measure("quantile", column, lower, upper, bins, spacing, each, share, (part,))
 
 
 @known_arguments
@@ -113,6 +122,7 @@ def quantiles(
     upper: Limit,
     bins: Split = USUAL,
     spacing: Spacing | None = None,
+    each: Each = "row",
     share: float = 1.0,
 ) -> Measure:
     """Several quantiles of a column under every node, at the price of one.
@@ -121,7 +131,7 @@ def quantiles(
 
     Parameters
     ----------
-    column, lower, upper, bins, spacing, share
+    column, lower, upper, bins, spacing, each, share
         As for :func:`quantile`.
     at
         Which parts of the values, each above 0 and below 1, in rising order: up to 20.
@@ -142,7 +152,7 @@ def quantiles(
         )
     if any(a >= b for a, b in itertools.pairwise(parts)):
         raise ParameterError(f"at ({list(parts)}) must list rising parts, each once.")
-    return _binned_measure("quantiles", column, lower, upper, bins, spacing, share, parts)
+    return _binned_measure("quantiles", column, lower, upper, bins, spacing, each, share, parts)
 
 
 @known_arguments
@@ -153,6 +163,7 @@ def histogram(
     upper: Limit,
     bins: Split = USUAL,
     spacing: Spacing | None = None,
+    each: Each = "row",
     share: float = 1.0,
 ) -> Measure:
     """How many values of a column are in each of some bins, under every node.
@@ -162,7 +173,7 @@ def histogram(
 
     Parameters
     ----------
-    column, lower, upper, bins, spacing, share
+    column, lower, upper, bins, spacing, each, share
         As for :func:`quantile`.
 
     Examples
@@ -171,7 +182,7 @@ def histogram(
     >>> dp.histogram("amount", lower=0, upper=500, bins=[10, 50, 100]).spec
     'histogram(amount, 0, 500, bins=[10, 50, 100])'
     """
-    return _binned_measure("histogram", column, lower, upper, bins, spacing, share, ())
+    return _binned_measure("histogram", column, lower, upper, bins, spacing, each, share, ())
 
 
 MOST_QUANTILES = 20
@@ -195,6 +206,7 @@ def _binned_measure(
     upper: object,
     bins: object,
     spacing: object,
+    each: object,
     share: object,
     at: tuple[float, ...],
 ) -> Measure:
@@ -227,6 +239,10 @@ def _binned_measure(
             f"{what} has both bounds below {LEAST_BOUND:g} in absolute terms. Write the values in "
             "a smaller unit."
         )
+    if each not in ("row", "total", "mean"):
+        raise ParameterError(f"each of {what} ({each!r}) must be 'row', 'total' or 'mean'.")
+    if each != "row" and value == "time":
+        raise ParameterError(f"each of {what} must be 'row': times have no {each}.")
     split, spaced = checked_bins(what, low, high, bins, spacing, value)
     return Measure(
         kind=kind,
@@ -238,4 +254,5 @@ def _binned_measure(
         split=split,
         spacing=spaced,
         value=value,
+        each=each,  # type: ignore[arg-type]
     )

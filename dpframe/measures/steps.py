@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+from dpframe.measures.bins import double_sql
+
 DIGITS = 10
 """Decimal digits of the larger bound, in steps: a value is rounded by at most 5e-10 of it."""
 
@@ -97,13 +99,13 @@ def value_sql(column: str, steps: Steps, *, clipped: bool) -> str:
     values beyond ``FARTHEST`` are cut. What a value becomes depends on this value alone.
     """
     low, high = reach(steps, clipped=clipped)
-    number, scale = f"TRY_CAST({column} AS DOUBLE)", _double_literal(10.0 ** abs(steps.decimals))
+    number, scale = f"TRY_CAST({column} AS DOUBLE)", double_sql(10.0 ** abs(steps.decimals))
     scaled = f"{number} {'*' if steps.decimals > 0 else '/'} {scale}" if steps.decimals else number
     return (  # a value within its bounds, which most are, costs one product
-        f"CASE WHEN isfinite({number}) AND {number} BETWEEN {_double_literal(low)} AND "
-        f"{_double_literal(high)} "
+        f"CASE WHEN isfinite({number}) AND {number} BETWEEN {double_sql(low)} AND "
+        f"{double_sql(high)} "
         f"THEN CAST(round({scaled}) AS BIGINT) WHEN isfinite({number}) "
-        f"THEN CASE WHEN {number} < {_double_literal(low)} THEN {steps.of(low)}::BIGINT "
+        f"THEN CASE WHEN {number} < {double_sql(low)} THEN {steps.of(low)}::BIGINT "
         f"ELSE {steps.of(high)}::BIGINT END END"
     )
 
@@ -123,9 +125,5 @@ def reach(steps: Steps, *, clipped: bool) -> tuple[float, float]:
 def outside_sql(column: str, steps: Steps) -> str:
     """SQL of whether a value is beyond its bounds."""
     number = f"TRY_CAST({column} AS DOUBLE)"
-    inside = f"BETWEEN {_double_literal(steps.lower)} AND {_double_literal(steps.upper)}"
+    inside = f"BETWEEN {double_sql(steps.lower)} AND {double_sql(steps.upper)}"
     return f"(isfinite({number}) AND {number} NOT {inside})"
-
-
-def _double_literal(value: float) -> str:
-    return f"({value!r})::DOUBLE"

@@ -38,16 +38,6 @@ several values of one user, it moves counts by at most ``touched`` in total. Dis
 over all integers (Ghosh, Roughgarden, Sundararajan, 2009) is pure. Where many counts move by 1
 each, a bounded discrete Gaussian has less noise, at a delta that is composed exactly from its table
 (:mod:`dpframe.accounting.losses`).
-
-**Bounds** that the caller does not know come from a private histogram of magnitudes, looked at
-once.
-
-Values, or the sums that users add up to, are counted by powers of two. One record, or one user, is
-in one bin. So discrete Laplace noise of scale 1/epsilon on every bin, empty or not, is epsilon-DP
-(Dwork, McSherry, Nissim, Smith, 2006; bins of powers of two as in Wilson et al., "Differentially
-Private SQL with Bounded User Contribution", 2020, section 5.3.2, without their second look). The
-bound is chosen from the noisy counts alone. It is the power of two at which the noise of a sum and
-the loss by clipping cost least together.
 """
 
 from __future__ import annotations
@@ -66,8 +56,6 @@ from dpframe.accounting.weighted_round_noise import RoundLaws
 from dpframe.counts import Counts, Ints, Nodes
 from dpframe.hierarchy import Kind
 from dpframe.measures.measure import (
-    LARGEST,
-    LEAST,
     AutoBound,
     BinVectors,
     Distinct,
@@ -77,6 +65,7 @@ from dpframe.measures.measure import (
 )
 from dpframe.measures.steps import Steps
 from dpframe.mechanisms import offline_hhh, weighted_rounds
+from dpframe.mechanisms.bound_search import choose_bound, rounded_up, run_auto_bounds
 from dpframe.mechanisms.weighted_rounds import FoundNodes, LevelParts, SumBounds, WeightSource
 from dpframe.noise import NoiseTable, UnboundedNoise
 from dpframe.postprocess.consistency import Forest
@@ -92,49 +81,6 @@ from dpframe.postprocess.tree_squares import (
     largest_shares,
     totals_of,
 )
-
-BINS = LARGEST - LEAST + 1
-
-
-def run_auto_bounds(exact: NDArray[np.int64], *, epsilon: Fraction) -> NDArray[np.int64]:
-    """Return noisy counts of all bins."""
-    noisy: NDArray[np.int64] = exact + _bin_noise(epsilon).draw(BINS)
-    return noisy
-
-
-def _bin_noise(epsilon: Fraction) -> UnboundedNoise:
-    return UnboundedNoise(rounded_up(1 / epsilon))
-
-
-FALSE_BINS = 1e-3
-"""Expected number of empty bins whose noisy count is taken for real."""
-
-
-def choose_bound(
-    noisy: NDArray[np.int64], *, epsilon: Fraction, spent: Fraction, parts: int
-) -> float:
-    """Choose the bound, a power of two, from noisy counts; post-processing.
-
-    Parameters
-    ----------
-    noisy
-        Counts of the bins, int64.
-    epsilon
-        Epsilon that the counts cost.
-    spent
-        Epsilon of the sum that the bound is for.
-    parts
-        How many parts have the noise of that sum.
-    """
-    least = float(_bin_noise(epsilon).scale) * math.log(BINS / (2 * FALSE_BINS))
-    real = np.where(noisy >= least, noisy, 0).astype(float)
-    if not real.any():
-        return 2.0 ** (LEAST + int(np.argmax(noisy)) + 1)
-    exponents = np.arange(LEAST, LARGEST + 1, dtype=float)
-    ends, middles = 2.0 ** (exponents + 1), 1.5 * 2.0**exponents
-    noise = math.sqrt(2 * parts) * ends / float(spent)
-    cut = np.array([(real * np.maximum(middles - end, 0)).sum() for end in ends])
-    return float(ends[int(np.argmin(noise + cut))])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,10 +129,6 @@ def run_node_counts(
     return noisy
 
 
-FINE = 2**20
-"""Denominator of scales that are not whole numbers."""
-
-
 def measured_parts_cost(scales: Mapping[int, Fraction], *, most: int) -> Fraction:
     """Return epsilon of a vector; a unit moves parts, and the totals of a level, by ``most``."""
     return sum((Fraction(most) / scale for scale in scales.values()), Fraction(0))
@@ -198,13 +140,6 @@ def scales_for(
     """Return the noise scales of parts and levels, rounded up. ``weights`` divide ``epsilon``;
     where a weight is 0, there is no scale."""
     return {at: rounded_up(most / (epsilon * weight)) for at, weight in weights.items() if weight}
-
-
-def rounded_up(scale: Fraction) -> Fraction:
-    """Round up to a scale that the sampler takes."""
-    if scale >= FINE:
-        return Fraction(math.ceil(scale))
-    return Fraction(math.ceil(scale * FINE), FINE)
 
 
 def run_measured_parts(
@@ -299,11 +234,16 @@ class BoundSearch:
 
 
 SIZE_SHARE = Fraction(1, 10)
-"""The part of a binned measure's epsilon for the numbers of values at all nodes."""
+"""The part of a binned measure's epsilon for the numbers of values at all nodes, where no count is
+released beside it."""
 
-FAR = 0.35
-"""The deviation of a rank, as a part of the values of a node, from which nothing useful is known:
-such nodes are no parts of their own."""
+NINE_OF_TEN = 1.645
+"""Standard deviations that nine of ten normal errors stay within."""
+
+KNOWN_BY_COUNT, KNOWN_BY_SIZE = 0.25, 0.35
+"""A node is a part of its own if nine of ten errors of its median's rank are within this part of
+its values: by a count that is released beside, and by numbers of values, which have more noise.
+Figures: docs/decisions/0060-quantiles.md."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -313,11 +253,14 @@ class BinLaw:
     vectors: BinVectors
     epsilon: Fraction
     at: tuple[float, ...]
+    beside: str | None = None
+    """The count of the same records or users whose numbers tell which nodes have enough values."""
 
     @property
     def size_epsilon(self) -> Fraction:
-        """The epsilon of the numbers of values."""
-        return SIZE_SHARE * self.epsilon
+        """The epsilon of the numbers of values; 0 if a count tells them, or nothing is pooled."""
+        own = self.vectors.each == "row" and self.beside is None
+        return SIZE_SHARE * self.epsilon if own else Fraction(0)
 
     @property
     def size_charge(self) -> VectorCharge:
@@ -338,12 +281,14 @@ class BinLaw:
     @property
     def deviation(self) -> float:
         """The standard deviation of the rank of a quantile, in values, at a node of one part."""
-        return edge_deviation(self.vectors.bins, self.at) / float(self.rest)
+        each = self.vectors.levels / float(self.rest)
+        return edge_deviation(self.vectors.bins, self.at) * each
 
     @property
     def fewest(self) -> int:
         """The least number of values of a node that is a part of its own."""
-        return math.ceil(self.deviation / FAR)
+        known = KNOWN_BY_SIZE if self.beside is None else KNOWN_BY_COUNT
+        return math.ceil(NINE_OF_TEN * self.deviation / known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -467,7 +412,15 @@ def run(
         weights=weights if several and nested else {},
         found=found,
         binned={
-            n: _bin_estimate(counted, nodes, forest, each, weights) for n, each in binned.items()
+            name: _bin_estimate(
+                counted,
+                nodes,
+                forest,
+                law,
+                weights,
+                measures[law.beside][0] if law.beside else None,
+            )
+            for name, law in binned.items()
         },
     )
 
@@ -571,27 +524,32 @@ def _bin_estimate(
     forest: Forest,
     law: BinLaw,
     weights: Mapping[int, Fraction],
+    beside: Estimate | None,
 ) -> BinEstimate:
     """Count values in bins at the nodes that have enough of them.
 
-    The number of values is drawn at every node first. Nodes with too few are no parts of their own:
-    their values are counted in the part of the node above. So parts are a public partition again,
-    which follows from what was released before.
+    A count that is released ``beside`` tells how many values nodes have; else their numbers are
+    drawn first. Nodes with too few are no parts of their own: their values are counted in the part
+    of the node above. So parts are a public partition again, which follows from what was released
+    before. Totals and means of users do not add up: every node is counted on its own.
     """
     vectors, bins = law.vectors, law.vectors.bins
     exact = counted.in_bins(vectors, nodes)
-    sizes = _vector_estimate(
-        exact.sum(axis=1).astype(object), nodes.level, forest, law.size_charge, weights
-    )
-    cover = cover_of(nodes.ancestor, sizes.total >= law.fewest * vectors.unit)
+    if vectors.each == "row":
+        sizes = beside or _vector_estimate(
+            exact.sum(axis=1).astype(object), nodes.level, forest, law.size_charge, weights
+        )
+        cover = cover_of(nodes.ancestor, sizes.total >= law.fewest * vectors.unit)
+    else:
+        cover = cover_of(np.full(len(exact), -1), np.ones(len(exact), dtype=np.bool_))
     pooled = np.zeros((len(cover.rows), bins.size), dtype=np.int64)
     held = cover.host >= 0
     np.add.at(pooled, cover.host[held], exact[held])
     tables = [pooled]
     if bins.groups:
         tables.append(np.add.reduceat(pooled, bins.group_starts, axis=1))
-    scales = tuple(rounded_up(vectors.unit / own) for own in law.each)
-    assert law.size_epsilon + sum(vectors.unit / scale for scale in scales) <= law.epsilon
+    scales = tuple(rounded_up(vectors.most / own) for own in law.each)
+    assert law.size_epsilon + sum(vectors.most / scale for scale in scales) <= law.epsilon
     below = checked_forest(cover.ancestor)
     several = [
         totals_of(below, table + UnboundedNoise(scale).draw(table.size).reshape(table.shape))

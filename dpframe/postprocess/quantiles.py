@@ -212,8 +212,9 @@ class NodeBins:
         share = np.clip(share, *ends.T)
         return np.where(unknown, np.nan, share), ends[:, 0], ends[:, 1], self.bins.edges[edge]
 
-    def quantile(self, at: float, confidence: float) -> Quantile:
-        """The quantile of every node, and its interval."""
+    def quantile(self, at: float, confidence: float, grain: float = 0.0) -> Quantile:
+        """The quantile of every node, and its interval. If values are multiples of ``grain``, all
+        three are: a bin ends before its upper edge."""
         edges = np.array(self.bins.edges)
         weights = _edge_weights(self.bins, at)
         passed = self.passed[:, :-1] - at * self.passed[:, -1:]  # G, at every edge
@@ -229,10 +230,21 @@ class NodeBins:
         first = np.argmax(fits, axis=1)
         last = size - 1 - np.argmax(fits[:, ::-1], axis=1)
         value = np.interp(place, np.arange(len(edges)), edges)
+        lower = edges[np.maximum(first - 1, 0)]
+        upper = edges[np.minimum(last, len(edges) - 1)]
+        if grain:
+            lower = np.ceil(lower / grain) * grain
+            whole = np.where(
+                upper == edges[-1], np.floor(upper / grain), np.ceil(upper / grain) - 1
+            )
+            upper = np.maximum(whole * grain, lower)
+            value = np.clip(np.floor(value / grain) * grain, lower, upper)
+        else:
+            value = _round_in_bin(value, np.diff(edges)[own - 1])
         return Quantile(
-            value=_round_in_bin(value, np.diff(edges)[own - 1]),
-            lower=edges[np.maximum(first - 1, 0)],
-            upper=edges[np.minimum(last, len(edges) - 1)],
+            value=value,
+            lower=lower,
+            upper=upper,
             at_bound=(first == 0) | (last == size - 1),
         )
 

@@ -68,6 +68,7 @@ from dpframe.hierarchy import Hierarchy, Kind
 from dpframe.hierarchy._base import level_key_sql, pack_key
 from dpframe.measures.bins import ValueKind
 from dpframe.measures.measure import GRID, BinVectors, Distinct, Vector
+from dpframe.measures.steps import value_sql
 from dpframe.sources.cell_leaves import finest_columns, keyed_sql, row_hash, same_key_sql
 from dpframe.sources.portable_sql import Summand
 from dpframe.sources.rollup_statement import exact_column_sql, source_sql
@@ -474,6 +475,16 @@ def bins_statement(
     By user, ``n`` adds up the part of each user's values that is there, of ``vectors.unit`` units
     a user, rounded down: a user has as many units at most. It depends on this user alone.
     """
+    if vectors.each != "row":
+        return _user_bins_statement(
+            hierarchy,
+            unit,
+            vectors,
+            nodes,
+            types=types,
+            user_type=user_type,
+            value_type=value_type,
+        )
     source, types = source_sql(
         hierarchy,
         unit,
@@ -502,6 +513,54 @@ def bins_statement(
     return (
         f"WITH {', '.join(parts)} SELECT part, bin, sum(n)::BIGINT AS n FROM {rows} "
         "GROUP BY part, bin"
+    )
+
+
+def _user_bins_statement(
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    vectors: BinVectors,
+    nodes: ReportedNodes,
+    *,
+    types: tuple[str, ...],
+    user_type: str | None,
+    value_type: str,
+) -> str:
+    """As :func:`bins_statement`, for the total or mean of each user at every node.
+
+    Values are added up in whole steps, so that a total does not depend on the order of rows. A user
+    has ``vectors.unit`` units at each level, divided evenly over the nodes where they have values.
+    """
+    steps = vectors.steps
+    number = binned_sql(identifier(vectors.column), value_type, vectors.value)
+    source, types = source_sql(
+        hierarchy,
+        unit,
+        types=types,
+        user_type=user_type,
+        view=VIEW,
+        beside={"v": value_sql(number, steps, clipped=False)},
+    )
+    levels, root = ([], "part") if hierarchy.has_cells else (reported_levels(nodes), "0")
+    at = "".join(f", n{level}" for level in levels)
+    times = " * n" if vectors.each == "mean" else ""
+    place = vectors.bins.place_sql("x", lambda edge: f"(({steps.of(edge)})::HUGEINT{times})")
+    parts = [
+        source,
+        f"keyed AS NOT MATERIALIZED "
+        f"({keyed_sql(hierarchy, types, '(FROM source WHERE v IS NOT NULL)', 'u, v')})",
+        *leaf_places_ctes(hierarchy, types, nodes),
+        f"placed AS (SELECT u, v, {root} AS n0{at} FROM {keyed_leaves_join(hierarchy)})",
+    ]
+    each = " UNION ALL ".join(
+        f"SELECT n{level} AS part, {place} AS bin, count(*) OVER (PARTITION BY u) AS k FROM "
+        f"(SELECT u, n{level}, sum(v)::HUGEINT AS x, count(*) AS n FROM placed "
+        f"WHERE n{level} IS NOT NULL GROUP BY u, n{level})"
+        for level in (0, *levels)
+    )
+    return (
+        f"WITH {', '.join(parts)} SELECT part, bin, sum({vectors.unit} // k)::BIGINT AS n FROM "
+        f"({each}) GROUP BY part, bin"
     )
 
 

@@ -281,6 +281,7 @@ TEXT = re.compile(
     r'(?:\((?:(?P<plain>[^,"()=]+)|"(?P<quoted>(?:[^"]|"")+)")?.*\))?'
 )
 AT_MOST = re.compile(r"at_most=([0-9]+)(?:, share=[^,\"()=]+)?\)$")
+EACH = re.compile(r", each=(total|mean)(, share=[^,\"()=]+)?\)$")
 BOUNDS = re.compile(
     r'(?:[^,"()=]+|"(?:[^"]|"")+"), ([^,"()=]+), ([^,"()=]+?)(, clipped=true)?(?:, |\))'
 )
@@ -301,7 +302,7 @@ NOISE_KINDS: Mapping[str, tuple[str, ...]] = {
 """What a receipt calls the noise of a draw, if not by the kind of the draw: a mean has two noises,
 ``above`` and ``below``; a search and numbers of values, which are not shown, have none."""
 
-GROUPED = 24
+GROUPED = 50
 """The number of bins from which they are measured in groups, too."""
 
 POSITIVE = Fact.number("a positive number", lambda told: told > 0)
@@ -316,6 +317,8 @@ class MeasureText:
     bounds: tuple[str | None, ...]
     clipped: bool
     at_most: str | None
+    of_users: bool = False
+    """Whether totals or means of users are counted in bins, and not values of rows."""
 
     @classmethod
     def read(cls, text: str) -> MeasureText:
@@ -324,7 +327,10 @@ class MeasureText:
         if whole is not None and whole["kind"] in HISTOGRAMS:
             kind = "quantile" if whole["kind"] == "median" else whole["kind"]
             column = whole["plain"] or (whole["quoted"] or "").replace('""', '"')
-            return cls(kind=kind, column=column, bounds=(), clipped=False, at_most=None)
+            own = EACH.search(text) is not None
+            return cls(
+                kind=kind, column=column, bounds=(), clipped=False, at_most=None, of_users=own
+            )
         valued = whole is not None and whole["kind"] in ("sum", "mean")
         found = BOUNDS.match(text.partition("(")[2]) if valued else None
         if whole is None or (valued and found is None):
@@ -337,9 +343,11 @@ class MeasureText:
             at_most=most[1] if most else None,
         )
 
-    def draws(self, user: object, read: bool, grouped: bool = False) -> list[str]:
+    def draws(self, user: object, read: bool, levels: int, grouped: bool, sized: bool) -> list[str]:
         """The draws that the measure calls for, in the words of `_draw_text`. A sum that is
-        ``read`` from a mean has no draw for its value. Bins may be ``grouped``."""
+        ``read`` from a mean has no draw for its value. Bins may be ``grouped``; totals and means of
+        users are in a bin at each of the ``levels``. Where a count tells the numbers of values,
+        nodes are ``sized`` without a draw."""
         most = f", at most {1 if self.at_most is None else int(self.at_most)}"
         if self.kind == "count":
             return [f"{'rows' if user is None or self.at_most is not None else 'users'}{most}"]
@@ -347,7 +355,8 @@ class MeasureText:
             return [f"distinct{most}, singly {user is None or self.column == user}"]
         if self.kind in HISTOGRAMS:
             wanted = BINNED if grouped else BINNED[:2]
-            return sorted(f"{kind}, at most 1" for kind in wanted)
+            several = levels if self.of_users else 1
+            return sorted(f"{kind}, at most {several}" for kind in wanted[sized:])
         own = [] if read else [self.kind]
         more = [f"outside{most}"] if self.clipped else []
         return sorted([*["search"] * self.bounds.count("auto"), *own, *more])
@@ -368,7 +377,7 @@ def _edges(facts: Mapping[str, Any]) -> list[Fraction]:
     return told
 
 
-def _bin_facts(measure: str, facts: Mapping[str, Any]) -> Facts:
+def _bin_facts(measure: str, facts: Mapping[str, Any], text: MeasureText) -> Facts:
     """The bounds of bins are the outermost edges: they are public, and no draw depends on them.
     Whole numbers have a bin from the upper bound on."""
     edges, path = _edges(facts), ("measures", measure)
@@ -376,6 +385,8 @@ def _bin_facts(measure: str, facts: Mapping[str, Any]) -> Facts:
     last = (edges[-1], edges[-2])
     yield (*path, "upper"), Fact("the last edge", lambda told: is_number(told) and told in last)
     yield from (((*path, name), FREE) for name in ("edges", "at", "value"))
+    if text.of_users:
+        yield (*path, "adds_up"), False
 
 
 def _draw_text(draw: MeasureDraw) -> str:
@@ -454,12 +465,15 @@ def measures_facts(receipt: Receipt, proof: Proof, along: Iterable[str] = ()) ->
         yield ("measures", name, "spec"), Fact("a text", lambda told: isinstance(told, str))
         yield ("measures", name, "epsilon"), POSITIVE
         texts[name] = MeasureText.read(measures[name]["spec"])
+    counted = ("rows" if receipt["user"] is None else "users") in {each.of for each in drawn}
     for name, text in texts.items():
         own = [each for each in drawn if each.measure == name]
         pair = [each for each in drawn if each.measure == read.get(name) and each.of == "mean"]
         binned = text.kind in HISTOGRAMS
         grouped = binned and len(_edges(measures[name])) + 1 >= GROUPED
-        wanted = text.draws(receipt["user"], name in read, grouped)
+        levels = 1 if segments else proof.whole_number("height", 1) + 1
+        sized = text.of_users or counted
+        wanted = text.draws(receipt["user"], name in read, levels, grouped, sized)
         kinds = sorted(map(_draw_text, own))
         check_claim(
             kinds == wanted,
@@ -471,7 +485,7 @@ def measures_facts(receipt: Receipt, proof: Proof, along: Iterable[str] = ()) ->
         )
         bounded = [each for each in own if each.facts.get("low") is not None] + pair
         if binned:
-            yield from _bin_facts(name, measures[name])
+            yield from _bin_facts(name, measures[name], text)
         else:
             yield from bound_facts(name, measures[name], text, bounded)
         yield from _noise_list_facts(name, measures[name], own, pair)

@@ -67,6 +67,11 @@ ROLLUPS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         OF_USER,
     ),
     "rounds, then a quantile": ({"n": "count", "q": dp.quantile("x", 0.9, **BOUNDS)}, BY_ROUNDS),
+    "totals of users in bins": ({"m": dp.median("x", each="total", **BOUNDS)}, OF_USER),
+    "means of users in bins": (
+        {"n": "count", "m": dp.quantiles("x", at=[0.5], each="mean", bins=9, **BOUNDS)},
+        BY_ROUNDS,
+    ),
     "a histogram, listed": (
         {"h": dp.histogram("x", bins=[5, 50], share=2, **BOUNDS)},
         {"keys": ["x", "y"]},
@@ -229,7 +234,7 @@ def test_tampered_proofs_fail(name: str) -> None:
         (lambda r: r["measures"]["s"].update(spec="mean(x, 0, 500)"), "draws mean"),
         (lambda r: r["measures"]["s"].update(spec="sum(x, 0, auto)"), "draws search; sum"),
         (lambda r: r["measures"]["s"].update(spec="sum(x, 0, 500, clipped=true)"), "outside"),
-        (lambda r: r["measures"]["s"].update(spec="median(x)"), "is not known"),
+        (lambda r: r["measures"]["s"].update(spec="mode(x)"), "is not known"),
         (lambda r: r["measures"]["n"].update(spec="count(at_most=7)"), "draws rows, at most 7"),
         (lambda r: r["measures"]["s"].update(epsilon=0.41), "the receipt says less"),
         (lambda r: r.update(user="u"), "draws users"),

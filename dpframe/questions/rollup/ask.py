@@ -234,6 +234,16 @@ def _check_measure_user(name: str, measure: Measure, user: str | None) -> None:
             f"measure {name!r} has at_most={measure.at_most} without user=. "
             "Pass user=, or leave at_most out."
         )
+    if measure.each != "row" and user is None:
+        raise ParameterError(
+            f"measure {name!r} has each={measure.each!r} without user=. Pass user=, or leave each "
+            "out to count the values of rows."
+        )
+    if measure.is_binned and measure.column == user:
+        raise ParameterError(
+            f"measure {name!r} is of {user!r}, the column of users, whose values identify them. "
+            "Name a column of amounts, times or durations."
+        )
     if measure.kind == "sum" and user is not None:
         low, high = (0.0 if b == AUTO else b for b in (measure.lower, measure.upper))
         assert isinstance(low, float)

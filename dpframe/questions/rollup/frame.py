@@ -13,6 +13,7 @@ from dpframe.asking.card import Line, Text, invalid_notices, wide_interval_notic
 from dpframe.asking.node_frame import node_columns
 from dpframe.asking.privacy_receipt import empty_result_notices, unseen_shares
 from dpframe.hierarchy import INVALID
+from dpframe.measures.bins import DAY
 from dpframe.measures.measure import Measure
 from dpframe.mechanisms.rollup import BinEstimate, Estimate, NoisyRollup
 from dpframe.mechanisms.weighted_rounds import FoundNodes
@@ -49,7 +50,10 @@ def rollup_frame(
                 columns[f"{name}{end}"] = values[order]
             continue
         if name in noisy.binned:
-            found = binned_columns(measure, noisy.binned[name], len(order), plan.confidence)
+            first = kinds[f"{name}{measure.columns[0]}"]
+            found = binned_columns(
+                measure, noisy.binned[name], len(order), plan.confidence, GRAINS.get(first, 0.0)
+            )
             for end, values in zip(measure.columns, found, strict=True):
                 columns[f"{name}{end}"] = typed_values(values, kinds[f"{name}{end}"], order)
             continue
@@ -72,11 +76,16 @@ def rollup_frame(
     return pd.DataFrame(columns)
 
 
+GRAINS = {"BIGINT": 1.0, "DATE": DAY}
+"""What values of a type are multiples of, as numbers in bins."""
+
+
 def binned_columns(
-    measure: Measure, estimate: BinEstimate, n: int, confidence: float
+    measure: Measure, estimate: BinEstimate, n: int, confidence: float, grain: float
 ) -> list[NDArray[np.generic] | pa.Array]:
     """The columns of a measure in bins, in the order of ``measure.columns``. Rows without numbers
-    of their own have missing values, and intervals from bound to bound."""
+    of their own have missing values, and intervals from bound to bound. Values are multiples of
+    ``grain``, any numbers if it is 0."""
     node, rows = estimate.node, estimate.rows
     texts = bin_texts(node.numbers).take(pa.array(_places_of_rows(rows, n)))
     if measure.kind == "histogram":
@@ -88,7 +97,7 @@ def binned_columns(
     low, high = measure.bins.edges[0], measure.upper
     assert isinstance(high, float)
     for at in measure.at:
-        found = node.quantile(at, confidence)
+        found = node.quantile(at, confidence, grain)
         out += [
             _spread(np.where(found.unknown(node.bins), np.nan, found.value), rows, n, np.nan),
             _spread(found.lower, rows, n, low),

@@ -190,11 +190,11 @@ def make_rollup_plan(asked: RollupRequest) -> RollupPlan:
     _check_measure_epsilons(each, asked)
     counts = _distinct_counts(asked, each, delta)
     by_user = asked.unit.user is not None
-    in_bins = {n: bin_vectors_of(m, by_user=by_user) for n, m in asked.measures.items()}
-    binned = {
-        name: BinLaw(vectors=one, epsilon=each[name], at=asked.measures[name].at)
-        for name, one in in_bins.items()
-        if one is not None
+    height = 0 if asked.hierarchy.has_cells else asked.hierarchy.height
+    in_bins = {
+        name: one
+        for name, measure in asked.measures.items()
+        if (one := bin_vectors_of(measure, by_user=by_user, height=height)) is not None
     }
     spent = sum(count.delta for count in counts.values())
     selection: Selection | RoundsSelection | None = None
@@ -215,7 +215,7 @@ def make_rollup_plan(asked: RollupRequest) -> RollupPlan:
         selection = _choose_selection(
             asked, Fraction(asked.budget.epsilon) - epsilon, delta - spent
         )
-    apart = {*counts, *along, *binned}
+    apart = {*counts, *along, *in_bins}
     others = {name: m for name, m in asked.measures.items() if name not in apart}
     known = {name: measure for name, measure in others.items() if not measure.needs_search}
     paid, read = draws_and_reads(known, each, by_user=by_user)
@@ -223,6 +223,11 @@ def make_rollup_plan(asked: RollupRequest) -> RollupPlan:
         name: _bounds_search(measure, each[name], by_user)
         for name, measure in others.items()
         if measure.needs_search
+    }
+    beside = _count_beside(paid, "users" if by_user else "rows")
+    binned = {
+        name: BinLaw(vectors=one, epsilon=each[name], at=asked.measures[name].at, beside=beside)
+        for name, one in in_bins.items()
     }
     _check_scales(paid, searching, counts, binned)
     return RollupPlan(
@@ -234,6 +239,12 @@ def make_rollup_plan(asked: RollupRequest) -> RollupPlan:
         counts=counts,
         binned=binned,
     )
+
+
+def _count_beside(paid: Mapping[str, tuple[VectorCharge, ...]], kind: str) -> str | None:
+    """The name of a measure that counts each record, or each user as 1; None without one."""
+    counts = (name for name, several in paid.items() if several and several[0].vector.kind == kind)
+    return next(counts, None)
 
 
 def _check_measure_epsilons(each: Mapping[str, Fraction], asked: RollupRequest) -> None:
@@ -259,7 +270,7 @@ def _check_scales(
     scales |= {name: 2 * 10**WHOLE_DIGITS / one.rest for name, one in searching.items()}
     scales |= {name: count.distinct.touched / count.epsilon for name, count in counts.items()}
     scales |= {
-        name: 1_000 * one.vectors.unit / min(one.each) for name, one in binned.items()
+        name: 1_000 * one.vectors.most / min(one.each) for name, one in binned.items()
     }  # a level gets at least a thousandth
     for name, scale in scales.items():
         if scale > LARGEST_SCALE:
@@ -542,5 +553,9 @@ def _measure_text(measure: Measure, plan: RollupNumbers, words: RollupWords) -> 
         return f"mean of the values that are not NULL{each}"
     if measure.kind == "sum":
         return "adds up"
-    each = ", in which every user weighs 1" if by_user else ""
-    return f"values counted in bins{each}; quantiles and shares follow from these"
+    what = "values"
+    if by_user and measure.each != "row":
+        what = f"{measure.each}s of users at every node, in which a user weighs 1 at each level,"
+    elif by_user:
+        what = "values, in which every user weighs 1,"
+    return f"{what} counted in bins; quantiles and shares follow from these"

@@ -32,6 +32,7 @@ from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._types import WHOLE
 from dpframe.measures.bins import ValueKind
 from dpframe.measures.measure import AT_BOUND_END, BINS_END, Measure, Vector, vectors_of
+from dpframe.mechanisms.bound_search import rounded_up
 from dpframe.mechanisms.rollup import (
     BinEstimate,
     BinLaw,
@@ -39,7 +40,6 @@ from dpframe.mechanisms.rollup import (
     DistinctLaw,
     SumFromMean,
     VectorCharge,
-    rounded_up,
     vector_charges,
 )
 from dpframe.noise import law_facts
@@ -141,10 +141,11 @@ def _distinct_draw(name: str, one: DistinctLaw) -> dict[str, Any]:
 
 def _bin_draws(name: str, one: BinLaw) -> Iterator[dict[str, Any]]:
     """The draws of a measure in bins: numbers of values, the bins, and groups of bins."""
-    unit = one.vectors.unit
-    for kind, epsilon in zip(BIN_DRAWS, (one.size_epsilon, *one.each), strict=False):
-        facts = {"unit": unit, "at_most": 1, "scale": str(unit / epsilon)}
-        yield {"measure": name, "of": kind, **facts}
+    vectors, kinds, each = one.vectors, BIN_DRAWS, (one.size_epsilon, *one.each)
+    for kind, epsilon in zip(kinds, each, strict=False):
+        if epsilon:
+            facts = {"unit": vectors.unit, "at_most": vectors.levels}
+            yield {"measure": name, "of": kind, **facts, "scale": str(vectors.most / epsilon)}
 
 
 BIN_DRAWS = "values", "bins", "groups"
@@ -392,7 +393,7 @@ class RollupNumbers(LevelPlan[RollupRequest]):
             yield from (_pure_curve(searching.each) for _ in searching.searches)
             yield _pure_curve(searching.rest)
         for binned in self.binned.values():
-            yield from map(_pure_curve, (binned.size_epsilon, *binned.each))
+            yield from map(_pure_curve, filter(None, (binned.size_epsilon, *binned.each)))
 
     @property
     def _along_errors(self) -> dict[str, float]:
@@ -562,5 +563,5 @@ def _measure_facts(plan: RollupNumbers, name: str) -> dict[str, Any]:
         "lower": measure.lower,
         "upper": measure.upper,
         **_bin_facts(measure),
-        **({"adds_up": False} if name in plan.along else {}),
+        **({"adds_up": False} if name in plan.along or measure.each != "row" else {}),
     }
