@@ -301,6 +301,17 @@ class UnboundedNoise:
         return unbounded_laplace(self.scale, n)
 
 
+FINE = 2**20
+"""Denominator of scales that are not whole numbers."""
+
+
+def rounded_up(scale: Fraction) -> Fraction:
+    """Round up to a scale that the sampler takes."""
+    if scale >= FINE:
+        return Fraction(math.ceil(scale))
+    return Fraction(math.ceil(scale * FINE), FINE)
+
+
 def unbounded_laplace(scale: Fraction, n: int) -> NDArray[np.int64]:
     """n draws of discrete Laplace noise, P(z) proportional to exp(-|z|/scale) for every integer.
 

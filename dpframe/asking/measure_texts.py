@@ -360,7 +360,8 @@ def receipt_measures(facts: Mapping[str, Any]) -> list[ReleasedMeasure]:
             out += _binned_measures(name, measure, said["spec"])
             continue
         signed = measure.kind in ("sum", "mean") and (lower == AUTO or not lower >= 0)
-        out.append(ReleasedMeasure(name=name, kind=measure.kind, signed=signed, **own))
+        kind: Any = measure.kind
+        out.append(ReleasedMeasure(name=name, kind=kind, signed=signed, **own))
         if measure.clipped:
             cut = f"{name}_clipped"
             out.append(ReleasedMeasure(name=cut, kind="clipped", signed=False, **own))

@@ -10,7 +10,7 @@ import pandas as pd
 
 from dpframe.asking.warehouse_plan import RollupSql
 from dpframe.hierarchy import Hierarchy
-from dpframe.measures import Measure
+from dpframe.measures.measure import Measure
 from dpframe.periods import Period
 
 def measures_sql(

@@ -179,7 +179,7 @@ def checked_bins(
             f"spacing of {what} ({spacing!r}) must be 'proportion' or 'even'. Leave it out for "
             "the usual one, or list edges: bins=[...]."
         )
-    chosen: Spacing = usual if spacing is None else spacing  # type: ignore[assignment]
+    chosen: Spacing = usual if spacing is None else spacing
     if chosen == "proportion" and kind == "time":
         raise ParameterError(
             f"spacing of {what} must be 'even': times have no zero to be in proportion to."

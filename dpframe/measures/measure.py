@@ -11,7 +11,7 @@ import math
 import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal, assert_never
+from typing import Literal
 
 from dpframe.budget import as_float
 from dpframe.common.calls import known_arguments
@@ -157,10 +157,9 @@ class Measure:
         """The column of a result, where nobody names it."""
         if self.column is None:
             return self.kind
-        kind = self.kind
-        if kind == "quantile":
-            kind = "median" if self.is_median else quantile_end(self.at[0])[1:]
-        return f"{kind}_{self.column}"
+        if self.kind == "quantile" and not self.is_median:
+            return f"{quantile_end(self.at[0])[1:]}_{self.column}"
+        return f"{'median' if self.is_median else self.kind}_{self.column}"
 
 
 BINS_END, AT_BOUND_END = "_bins", "_at_bound"
@@ -404,7 +403,7 @@ def _bound_text(value: Bound) -> str:
 GRID = 2**20
 """Units that a user, or a row of a user, is divided into."""
 
-VectorKind = Literal["rows", "users", "sum", "above", "below", "outside", "values"]
+VectorKind = Literal["rows", "users", "sum", "above", "below", "outside"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -413,9 +412,9 @@ class Vector:
 
     ``kind`` is what it adds up: "rows", "users" (each 1 in total, divided over their rows), the
     "sum" of a column, by how much its values are "above" the lower bound, by how much "below" the
-    upper one, its values "outside" of the bounds, or the "values" that are counted in bins. In the
-    last four, by user, each user weighs 1 in total. ``unit`` is what one row, user or step of a
-    value is divided into; ``most`` is in these units.
+    upper one, or its values "outside" of the bounds. In the last three, by user, each user weighs 1
+    in total. ``unit`` is what one row, user or step of a value is divided into; ``most`` is in
+    these units.
     """
 
     kind: VectorKind
@@ -564,7 +563,7 @@ def vectors_of(
     value the two add up to the distance of the bounds. Their sum tells how many values there are,
     their difference how far these are from the middle.
     """
-    if measure.kind == "distinct" or measure.is_binned:
+    if measure.kind in ("distinct", *BINNED):
         return ()
     unit = GRID if by_user else 1
     if measure.kind == "count":
@@ -575,8 +574,7 @@ def vectors_of(
     if measure.kind == "mean":
         above = Vector(kind="above", most=steps.width, column=column, steps=steps)
         return (((above, replace(above, kind="below")), Fraction(1)),)
-    if measure.kind != "sum":
-        assert_never(measure.kind)
+    assert measure.kind == "sum"
     vector = Vector(kind="sum", most=steps.most, column=column, steps=steps)
     if not measure.clipped:
         return (((vector,), Fraction(1)),)

@@ -254,5 +254,5 @@ def _binned_measure(
         split=split,
         spacing=spaced,
         value=value,
-        each=each,  # type: ignore[arg-type]
+        each=each,
     )

@@ -17,18 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.measures.measure import LARGEST, LEAST
-from dpframe.noise import UnboundedNoise
-
-FINE = 2**20
-"""Denominator of scales that are not whole numbers."""
-
-
-def rounded_up(scale: Fraction) -> Fraction:
-    """Round up to a scale that the sampler takes."""
-    if scale >= FINE:
-        return Fraction(math.ceil(scale))
-    return Fraction(math.ceil(scale * FINE), FINE)
-
+from dpframe.noise import UnboundedNoise, rounded_up
 
 BINS = LARGEST - LEAST + 1
 

@@ -65,9 +65,9 @@ from dpframe.measures.measure import (
 )
 from dpframe.measures.steps import Steps
 from dpframe.mechanisms import offline_hhh, weighted_rounds
-from dpframe.mechanisms.bound_search import choose_bound, rounded_up, run_auto_bounds
+from dpframe.mechanisms.bound_search import choose_bound, run_auto_bounds
 from dpframe.mechanisms.weighted_rounds import FoundNodes, LevelParts, SumBounds, WeightSource
-from dpframe.noise import NoiseTable, UnboundedNoise
+from dpframe.noise import NoiseTable, UnboundedNoise, rounded_up
 from dpframe.postprocess.consistency import Forest
 from dpframe.postprocess.quantiles import NodeBins, cover_of, edge_deviation
 from dpframe.postprocess.strategy import (
@@ -266,7 +266,7 @@ class BinLaw:
     def size_charge(self) -> VectorCharge:
         """The numbers of values, as a vector."""
         unit = self.vectors.unit
-        return VectorCharge(Vector(kind="values", most=unit, unit=unit), self.size_epsilon)
+        return VectorCharge(Vector(kind="rows", most=unit, unit=unit), self.size_epsilon)
 
     @property
     def rest(self) -> Fraction:
@@ -274,7 +274,7 @@ class BinLaw:
         return self.epsilon - self.size_epsilon
 
     @property
-    def each(self) -> tuple[Fraction, ...]:
+    def epsilons(self) -> tuple[Fraction, ...]:
         """The epsilons of the bins and, if groups are measured, of the groups."""
         return tuple(share * self.rest for share in self.vectors.bins.shares if share)
 
@@ -548,7 +548,7 @@ def _bin_estimate(
     tables = [pooled]
     if bins.groups:
         tables.append(np.add.reduceat(pooled, bins.group_starts, axis=1))
-    scales = tuple(rounded_up(vectors.most / own) for own in law.each)
+    scales = tuple(rounded_up(vectors.most / own) for own in law.epsilons)
     assert law.size_epsilon + sum(vectors.most / scale for scale in scales) <= law.epsilon
     below = checked_forest(cover.ancestor)
     several = [

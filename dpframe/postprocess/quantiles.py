@@ -175,7 +175,7 @@ class NodeBins:
         return 2 * self.scale**2 * self.parts.astype(np.float64)
 
     @cached_property
-    def passed(self) -> Whole:
+    def running_totals(self) -> Whole:
         """The number of values in the first bins, up to each; shape (n, bins)."""
         return np.cumsum(self.numbers, axis=1)
 
@@ -191,7 +191,7 @@ class NodeBins:
 
     def number(self, confidence: float) -> tuple[Whole, Whole, Whole]:
         """The number of values at every node, with an interval in whole records or users."""
-        total = self.passed[:, -1]
+        total = self.running_totals[:, -1]
         half = self.half_widths(np.ones((1, self.bins.size)), confidence, 0.5)[:, 0]
         wide = np.ceil(half).astype(np.int64)
         return total, total - wide, total + wide
@@ -200,8 +200,8 @@ class NodeBins:
         """Which part of the values is above the edge next to ``value``, with an interval, and that
         edge. NaN, from 0 to 1, where nothing is known."""
         edge = int(np.argmin(np.abs(np.array(self.bins.edges) - value)))
-        total = self.passed[:, -1]
-        above = total - self.passed[:, edge]
+        total = self.running_totals[:, -1]
+        above = total - self.running_totals[:, edge]
         ends = np.zeros((len(total), 2))
         ends[:, 1] = 1.0
         for side, keep in ((0, 1), (1, -1)):  # the share p is ruled out by the noise in above - p N
@@ -217,7 +217,7 @@ class NodeBins:
         three are: a bin ends before its upper edge."""
         edges = np.array(self.bins.edges)
         weights = _edge_weights(self.bins, at)
-        passed = self.passed[:, :-1] - at * self.passed[:, -1:]  # G, at every edge
+        passed = self.running_totals[:, :-1] - at * self.running_totals[:, -1:]  # G, at every edge
         half = self.half_widths(weights, confidence, (1 + at) / 2)
         below, above = passed < -half, passed >= half  # all of it below 0, or above
         n, size = len(passed), self.bins.size

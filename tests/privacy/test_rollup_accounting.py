@@ -15,9 +15,8 @@ from dpframe.asking.call_arguments import EPSILON
 from dpframe.errors import BudgetError, DpframeError
 from dpframe.measures import measure as dpm
 from dpframe.mechanisms import rollup as measured_parts
-from dpframe.mechanisms.bound_search import FINE, rounded_up
 from dpframe.mechanisms.rollup import PARTS, measured_parts_cost, scales_for
-from dpframe.noise import NoiseTable, UnboundedNoise
+from dpframe.noise import FINE, NoiseTable, UnboundedNoise, rounded_up
 from dpframe.questions.rollup import ask as counting
 from dpframe.questions.rollup.ask import explain_rollup, rollup
 from dpframe.questions.rollup.plan import LARGEST_SCALE, RollupPlan

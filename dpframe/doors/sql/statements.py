@@ -314,12 +314,12 @@ def _result_sql(
     """Return the SQL of a result; its columns depend on what the question is about."""
     if question.subject == "columns":
         return _rows_sql(types, rows)
-    own = asked.types
+    own: Mapping[str, str] = {}
     if question.subject == "by":
         types, read = asked.split_types(types)
         own = asked.result_types(read)
     if asked.hierarchy.has_cells:
-        return _rows_sql(own, rows)
+        return _rows_sql(own or asked.types, rows)
     names = asked.hierarchy.label_columns
     kinds = [
         kind if kind in LEVEL_COLUMN_TYPES else "VARCHAR" for kind in types or [""] * len(names)

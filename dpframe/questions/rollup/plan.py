@@ -270,7 +270,7 @@ def _check_scales(
     scales |= {name: 2 * 10**WHOLE_DIGITS / one.rest for name, one in searching.items()}
     scales |= {name: count.distinct.touched / count.epsilon for name, count in counts.items()}
     scales |= {
-        name: 1_000 * one.vectors.most / min(one.each) for name, one in binned.items()
+        name: 1_000 * one.vectors.most / min(one.epsilons) for name, one in binned.items()
     }  # a level gets at least a thousandth
     for name, scale in scales.items():
         if scale > LARGEST_SCALE:

@@ -32,7 +32,6 @@ from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._types import WHOLE
 from dpframe.measures.bins import ValueKind
 from dpframe.measures.measure import AT_BOUND_END, BINS_END, Measure, Vector, vectors_of
-from dpframe.mechanisms.bound_search import rounded_up
 from dpframe.mechanisms.rollup import (
     BinEstimate,
     BinLaw,
@@ -42,7 +41,7 @@ from dpframe.mechanisms.rollup import (
     VectorCharge,
     vector_charges,
 )
-from dpframe.noise import law_facts
+from dpframe.noise import law_facts, rounded_up
 from dpframe.postprocess.joint_noise import half_width
 from dpframe.postprocess.known_noise import BY_VALUE
 from dpframe.postprocess.strategy import PARTS
@@ -114,7 +113,7 @@ def _search_draws(name: str, one: BoundSearch) -> Iterator[dict[str, Any]]:
     """The draws of a measure with searched bounds: histograms of magnitudes, then the vectors
     within the found bounds."""
     for _ in one.searches:
-        yield {"measure": name, "of": "search", "scale": str(1 / one.each)}
+        yield {"measure": name, "of": "search", "scale": str(1 / one.epsilons)}
     found = one.measure.with_bounds(
         0.0, 1.0
     )  # any bounds: how epsilon is divided does not depend on them
@@ -141,7 +140,7 @@ def _distinct_draw(name: str, one: DistinctLaw) -> dict[str, Any]:
 
 def _bin_draws(name: str, one: BinLaw) -> Iterator[dict[str, Any]]:
     """The draws of a measure in bins: numbers of values, the bins, and groups of bins."""
-    vectors, kinds, each = one.vectors, BIN_DRAWS, (one.size_epsilon, *one.each)
+    vectors, kinds, each = one.vectors, BIN_DRAWS, (one.size_epsilon, *one.epsilons)
     for kind, epsilon in zip(kinds, each, strict=False):
         if epsilon:
             facts = {"unit": vectors.unit, "at_most": vectors.levels}
@@ -393,7 +392,7 @@ class RollupNumbers(LevelPlan[RollupRequest]):
             yield from (_pure_curve(searching.each) for _ in searching.searches)
             yield _pure_curve(searching.rest)
         for binned in self.binned.values():
-            yield from map(_pure_curve, filter(None, (binned.size_epsilon, *binned.each)))
+            yield from map(_pure_curve, filter(None, (binned.size_epsilon, *binned.epsilons)))
 
     @property
     def _along_errors(self) -> dict[str, float]:

@@ -19,6 +19,7 @@ from dpframe.asking.measure_texts import (
     receipt_measures,
 )
 from dpframe.measures.measure import BINNED, Kind, Measure, VectorKind, vectors_of
+from dpframe.questions.rollup.rollup_numbers import BIN_DRAWS
 from dpframe.verifier.facts import NOISE_KINDS, MeasureText
 from dpframe.verifier.path_game import COUNTED, DRAW_FIELDS, VALUED
 from tests.integration import test_measures_elsewhere as elsewhere
@@ -62,7 +63,7 @@ def test_every_list_of_kinds_has_every_kind() -> None:
 def test_the_verifier_and_its_schema_know_every_vector() -> None:
     """Law: what adds up is one of the draws of the game, in the words of receipts."""
     own = {kind for each in VALUED for kind in NOISE_KINDS.get(each, (each,))}
-    assert {*COUNTED, *own} == {*get_args(VectorKind), "bins", "groups"}
+    assert {*COUNTED, *own} == {*get_args(VectorKind), *BIN_DRAWS}
     schema = json.loads(files("dpframe.verifier").joinpath("proof.schema.json").read_text("utf-8"))
     known = [one["properties"]["of"] for one in schema["$defs"]["drawn"]["oneOf"]]
     assert {name for of in known for name in of.get("enum", [of.get("const")])} == {*DRAW_FIELDS}
