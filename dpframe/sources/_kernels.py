@@ -92,6 +92,7 @@ def path_level_keys(
 
 
 Whole = NDArray[np.int64]
+Short = NDArray[np.int32]
 Nodes = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
@@ -101,67 +102,54 @@ def place_users(
     first: Whole,
     leaf: Whole,
     part: Flags,
-    finest: Whole,
     above: Nodes,
     groups: Whole,
     nodes: int,
+    out: int,
     placed: Nodes,
-    size: Whole,
+    ends: Whole,
     searched: Whole,
 ) -> None:
     """Place the nodes of users in groups, all in one pass over their rows.
 
-    User ``u`` has rows from ``first[u]`` on and before ``first[u + 1]``. The node of a row is
-    ``finest`` of its ``leaf``, and it lies below those of ``above``, one column a level; the root
-    and -1 are left out. ``groups`` has the group of finest nodes of a user, then those of levels,
-    and last how many groups each user has. If there are several, the root is in the last one.
-    A node takes part if a row of its kind has a ``part``. Writes how many nodes groups have, how
-    many take part, and all nodes into ``placed``, those of a group that take part first.
+    User ``u`` has rows from ``first[u]`` on and before ``first[u + 1]``. Row ``leaf`` of ``above``
+    has the finest node of a row and then others that it lies below; the root and -1 are left out.
+    ``groups`` has the group of each column, in ascending order, and last how many groups each user
+    has. If there are several, the root is in the last one. A node takes part if a row of its kind
+    has a ``part``. Writes all nodes into ``placed``, from place ``out`` on and those of a group
+    that take part first, where groups end there, and how many take part.
     """
-    width, levels = groups[-1], above.shape[1]
-    most = 0
+    width, columns = groups[-1], above.shape[1]
+    last, rest = np.full(nodes, -1), np.empty(nodes, np.int32)  # the user who has a node
     for u in range(len(first) - 1):
-        most = max(most, first[u + 1] - first[u])
-    most = min(most * (levels + 1), nodes) + 1
-    held, group, takes = np.empty((3, most), np.int64)  # of the nodes of one user
-    last, at = np.full(nodes, -1), np.empty(nodes, np.int64)  # the user who has it, and where
-    turn = np.empty((width, 2), np.int64)
-    out = 0
-    for u in range(len(first) - 1):
-        n = 0
-        for r in range(first[u], first[u + 1]):
-            one = finest[leaf[r]]
-            if one > 0 and last[one] != u:
-                last[one], at[one], held[n], group[n], takes[n] = u, n, one, groups[0], part[r]
-                n += 1
-            elif one > 0 and part[r]:
-                takes[at[one]] = 1
-        own = n
-        for r in range(first[u], first[u + 1]):
-            for level in range(levels):
-                one = above[leaf[r], level]
-                if one <= 0 or finest[leaf[r]] <= 0:
-                    continue
-                if last[one] != u:
-                    last[one], at[one], held[n], takes[n] = u, n, one, part[r]
-                    group[n] = groups[level + 1]
-                    n += 1
-                elif part[r] and at[one] >= own:
-                    takes[at[one]] = 1
-        if width > 1:
-            held[n], group[n], takes[n] = 0, width - 1, 0
-            n += 1
-        turn[:] = 0
-        for i in range(n):
-            turn[group[i], takes[i]] += 1
+        column = 0
         for g in range(width):
-            searched[u * width + g], size[u * width + g] = turn[g, 1], turn[g].sum()
-            turn[g, 0], turn[g, 1] = out + turn[g, 1], out
-            out += size[u * width + g]
-        for i in range(n):
-            g, side = group[i], takes[i]
-            placed[turn[g, side]] = held[i]
-            turn[g, side] += 1
+            begin, left = out, 0
+            while column < columns and groups[column] == g:
+                others = False
+                for r in range(first[u], first[u + 1]):
+                    if not part[r]:
+                        others = True
+                        continue
+                    one = max(above[leaf[r], column], 0)
+                    placed[out] = one  # stays if it is new: branches here would be guesses
+                    out += (one > 0) & (last[one] != u)
+                    last[one] = u
+                if others:
+                    for r in range(first[u], first[u + 1]):
+                        one = above[leaf[r], column]
+                        if one > 0 and last[one] != u:
+                            last[one], rest[left] = u, one
+                            left += 1
+                column += 1
+            searched[u * width + g] = out - begin
+            for i in range(left):
+                placed[out + i] = rest[i]
+            out += left
+            if width > 1 and g == width - 1:
+                placed[out] = 0
+                out += 1
+            ends[u * width + g] = out
 
 
 @compile_loop
@@ -175,19 +163,22 @@ def _floor_root(square: int) -> int:
 
 @compile_loop
 def node_weights(
-    starts: Whole, node: Nodes, searched: Whole, importance: Whole, shares: Whole, norm: int
+    starts: Whole, node: Nodes, searched: Whole, importance: Short, shares: Whole, norm: int
 ) -> Whole:
     """Return for every node the sum of what users give, as ``UserNodes.weigh`` says."""
     out, width = np.zeros(len(importance), dtype=np.int64), len(shares)
-    squares = np.empty(width, dtype=np.int64)
+    squares, ends = np.empty(width, dtype=np.int64), np.zeros(width + 1, dtype=np.int64)
+    kept, share = np.empty((2, len(out)), np.int32)  # of one user
     for first in range(0, len(starts) - 1, width):
-        whole = 0
+        whole = many = 0
         for g in range(width):
             total = 0
             for i in range(starts[first + g], starts[first + g] + searched[first + g]):
                 one = importance[node[i]]
+                kept[many], share[many] = node[i], one
+                many += one > 0
                 total += one * one
-            squares[g] = total
+            squares[g], ends[g + 1] = total, many
             whole += shares[g] if total > 0 else 0
         for g in range(width):
             if squares[g] == 0:
@@ -196,10 +187,8 @@ def node_weights(
             length = _floor_root(squares[g])
             length += length * length < squares[g]
             all_of_it, parts = np.uint64(own), np.uint64(length)  # faster to divide than signed
-            for i in range(starts[first + g], starts[first + g] + searched[first + g]):
-                one = importance[node[i]]
-                if one > 0:
-                    out[node[i]] += np.int64(all_of_it * np.uint64(one) // parts)
+            for i in range(ends[g], ends[g + 1]):
+                out[kept[i]] += np.int64(all_of_it * np.uint64(share[i]) // parts)
     return out
 
 
@@ -214,16 +203,18 @@ def mark_first_nodes(starts: Whole, node: Nodes, searched: Whole, nodes: int) ->
 
 
 @compile_loop
-def count_found_nodes(starts: Whole, node: Nodes, found: Flags) -> Whole:
-    """Return for every group how many of the ``found`` nodes it has."""
-    out = np.zeros(len(starts) - 1, dtype=np.int64)
-    for u in range(len(out)):
-        many = 0
-        for i in range(starts[u], starts[u + 1]):
-            if found[node[i]]:
-                many += 1
-        out[u] = many
-    return out
+def user_sizes(starts: Whole, node: Nodes, found: Flags, width: int, bins: int) -> Whole:
+    """Return how many users with ``width`` groups each have 1, 2 to 3, 4 to 7, ... of the ``found``
+    nodes."""
+    out = np.zeros(bins + 1, dtype=np.int64)
+    for first in range(0, len(starts) - 1, width):
+        many = bits = 0
+        for i in range(starts[first], starts[first + width]):
+            many += found[node[i]]
+        while many >> bits:
+            bits += 1
+        out[min(bits, bins)] += 1
+    return out[1:]
 
 
 @compile_loop
@@ -232,13 +223,13 @@ def user_weights(
 ) -> Whole:
     """Return for every ``found`` node the sum of what users with ``width`` groups each give, as
     ``UserNodes.count_users`` says; 0 for others."""
-    out = np.zeros(len(found), dtype=np.int64)
+    out, kept = np.zeros(len(found), dtype=np.int64), np.empty(len(found), np.int32)
     for first in range(0, len(starts) - 1, width):
         many = 0
         for i in range(starts[first], starts[first + width]):
+            kept[many] = node[i]
             many += found[node[i]]
         weight = _floor_root(norm * norm // max(many, at_most))
-        for i in range(starts[first], starts[first + width]):
-            if found[node[i]]:
-                out[node[i]] += weight
+        for i in range(many):
+            out[kept[i]] += weight
     return out

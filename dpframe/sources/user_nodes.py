@@ -43,6 +43,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -134,9 +135,8 @@ class UserNodes:
     def is_searched(self) -> NDArray[np.bool_]:
         """Which nodes at least one user takes part with. Others could be found by noise alone."""
         if (loops := _loops(len(self.node))) is not None:
-            return np.asarray(
-                loops.mark_first_nodes(self.starts, self.node, self.searched, self.size)
-            )
+            mark = loops.mark_first_nodes
+            return self._sum(lambda at, some: mark(at, self.node, some, self.size)) > 0
         return np.bincount(self.node[self.taking_part], minlength=self.size) > 0
 
     def weigh(self, importance: Ints, norm: int) -> Ints:
@@ -147,13 +147,8 @@ class UserNodes:
         user has important nodes divide the square of the norm by their shares.
         """
         if (loops := _loops(len(self.node))) is not None:
-
-            def of_some(first: int, last: int) -> Ints:
-                some = self.starts[first : last + 1], self.node, self.searched[first:last]
-                return np.asarray(loops.node_weights(*some, importance, shares, norm))
-
-            shares = np.array(self.shares)
-            return np.asarray(sum(self._by_ranges(of_some)))
+            given = importance.astype(np.int32), np.array(self.shares), norm
+            return self._sum(lambda at, some: loops.node_weights(at, self.node, some, *given))
         kept = self.taking_part & (importance[self.node] > 0)
         group, node = self._group[kept], self.node[kept]
         share = importance[node]
@@ -171,6 +166,9 @@ class UserNodes:
 
     def sizes(self, shown: NDArray[np.bool_], bins: int) -> Ints:
         """How many users have 1, 2 to 3, 4 to 7, ... of the ``shown`` nodes."""
+        if (loops := _loops(len(self.node))) is not None:
+            given = shown, len(self.shares), bins
+            return self._sum(lambda at, _: loops.user_sizes(at, self.node, *given))
         many = self._count_nodes(shown)
         bits = np.frexp(many[many > 0].astype(np.float64))[1]
         return np.bincount(np.minimum(bits, bins) - 1, minlength=bins).astype(np.int64)
@@ -180,12 +178,8 @@ class UserNodes:
         gives the root of norm^2 / at_most to each, a user with n > at_most the root of norm^2 / n:
         rounded down, so that a user's Euclidean norm is at most ``norm``."""
         if (loops := _loops(len(self.node))) is not None:
-
-            def at_some(first: int, last: int) -> Ints:
-                some = self.starts[first : last + 1], self.node, shown, len(self.shares)
-                return np.asarray(loops.user_weights(*some, norm, at_most))
-
-            return np.asarray(sum(self._by_ranges(at_some)))[shown]
+            given = shown, len(self.shares), norm, at_most
+            return self._sum(lambda at, _: loops.user_weights(at, self.node, *given))[shown]
         own = floor_root(norm * norm // np.maximum(self._count_nodes(shown), at_most))
         weight = np.repeat(own, len(self.shares))
         kept = shown[self.node]
@@ -196,25 +190,21 @@ class UserNodes:
         assert self.held is not None
         return self.held.amounts(self.nodes, column, part)
 
-    def _by_ranges(self, of_some: Callable[[int, int], Ints]) -> list[Ints]:
-        """What each thread makes of a range of users: ``of_some(first, last)`` is for the groups
-        from ``first`` on and before ``last``."""
+    def _sum(self, of_some: Callable[[Ints, Ints], Ints]) -> Ints:
+        """The sum of what threads make of ranges of users, from the ``starts`` of their groups and
+        how many nodes of each are ``searched``."""
         parts, groups = threads(), len(self.shares)
-        at = [np.searchsorted(self.starts, len(self.node) * i // parts) for i in range(parts)]
-        ends = [*(int(end) // groups * groups for end in at), len(self.starts) - 1]
-        return by_threads(of_some, ends)
+        at = np.searchsorted(self.starts, len(self.node) * np.arange(parts) // parts)
+        ends = [*(at // groups * groups).tolist(), len(self.starts) - 1]
+
+        def of_range(first: int, last: int) -> Ints:
+            return of_some(self.starts[first : last + 1], self.searched[first:last])
+
+        return np.asarray(sum(by_threads(of_range, ends)))
 
     def _count_nodes(self, shown: NDArray[np.bool_]) -> Ints:
         """How many of the ``shown`` nodes every user has."""
-        if (loops := _loops(len(self.node))) is not None:
-
-            def of_some(first: int, last: int) -> Ints:
-                some = self.starts[first : last + 1]
-                return np.asarray(loops.count_found_nodes(some, self.node, shown))
-
-            many = np.concatenate(self._by_ranges(of_some))
-        else:
-            many = np.bincount(self._group[shown[self.node]], minlength=len(self.starts) - 1)
+        many = np.bincount(self._group[shown[self.node]], minlength=len(self.starts) - 1)
         return np.asarray(many.reshape(-1, len(self.shares)).sum(axis=1), dtype=np.int64)
 
 
@@ -410,28 +400,14 @@ def place_nodes(
         1 + coarser.index(level) * bands // len(coarser) if level in coarser else 0
         for level in (height, *levels)
     ]
-    first = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=users))])
     layout = _Layout(nodes=nodes, most=most, levels=levels, groups=groups, width=len(shares))
-    many, place = 1 + len(user) // BLOCK_ROWS, _place_block
+    first = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=users))])
+    place = _place_blocks
     if (loops := _loops(len(user))) is not None:
-        none = np.zeros((len(nodes.finest), 0), dtype=np.int32)
-        above = np.column_stack([none, *(nodes.ancestors_at(level) for level in levels)])
-        many, place = threads(), partial(_place_range, loops, above)
-    at = np.searchsorted(first, len(user) * np.arange(many) // many)
-
-    def placed(begin: int, end: int) -> _Placed:
-        rows = slice(first[begin], first[end])
-        own = user[rows] - begin, leaf[rows], lambda some: hashed(some + first[begin])
-        return place(layout, end - begin, *own)
-
-    sizes, searched, node = zip(*by_threads(placed, np.append(at, users).tolist()), strict=True)
+        place = partial(_place_by_loops, loops)
+    starts, searched, node = place(layout, first, user, leaf, hashed)
     return UserNodes(
-        nodes=nodes,
-        height=height,
-        starts=np.concatenate([[0], np.cumsum(np.concatenate(sizes))]),
-        node=np.concatenate(node),
-        searched=np.concatenate(searched),
-        shares=shares,
+        nodes=nodes, height=height, starts=starts, node=node, searched=searched, shares=shares
     )
 
 
@@ -535,6 +511,21 @@ class _Layout:
     width: int
 
 
+def _place_blocks(layout: _Layout, first: Ints, user: Ints, leaf: Ints, hashed: Hashes) -> _Placed:
+    """The nodes of users, by blocks of them."""
+    many = 1 + len(user) // BLOCK_ROWS
+    at = np.searchsorted(first, len(user) * np.arange(many) // many)
+
+    def placed(begin: int, end: int) -> _Placed:
+        rows = slice(first[begin], first[end])
+        own = user[rows] - begin, leaf[rows], lambda some: hashed(some + first[begin])
+        return _place_block(layout, end - begin, *own)
+
+    blocks = by_threads(placed, np.append(at, len(first) - 1).tolist())
+    sizes, searched, node = (np.concatenate(each) for each in zip(*blocks, strict=True))
+    return np.concatenate([[0], np.cumsum(sizes)]), searched, node
+
+
 def _place_block(layout: _Layout, users: int, user: Ints, leaf: Ints, hashed: Hashes) -> _Placed:
     """The nodes of a block of users."""
     nodes, levels, width, most = layout.nodes, layout.levels, layout.width, layout.most
@@ -566,30 +557,37 @@ def _place_block(layout: _Layout, users: int, user: Ints, leaf: Ints, hashed: Ha
     return size.sum(axis=1), size[:, 0], np.concatenate(node).astype(np.int32)[order]
 
 
-def _place_range(
-    loops: Any,
-    above: NDArray[np.int32],
-    layout: _Layout,
-    users: int,
-    user: Ints,
-    leaf: Ints,
-    hashed: Hashes,
+def _place_by_loops(
+    loops: Any, layout: _Layout, first: Ints, user: Ints, leaf: Ints, hashed: Hashes
 ) -> _Placed:
-    """Place users as ``_place_block`` does, by compiled loops; nodes of a group have no order.
-    ``above`` has the ancestors of every group, one column a level."""
-    nodes, width = layout.nodes, layout.width
-    first = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=users))])
+    """Place users as ``_place_blocks`` does, by compiled loops; nodes of a group have no order."""
+    nodes, groups, width, users = layout.nodes, layout.groups, layout.width, len(first) - 1
+    above = [nodes.finest, *(nodes.ancestors_at(level) for level in layout.levels)]
+    order = np.argsort(groups, kind="stable")
+    table = np.column_stack([above[at] for at in order]).astype(np.int32)
+    table[nodes.finest <= 0] = -1
+    tree = table, np.append(np.array(groups)[order], width), len(nodes.level)
     part = np.ones(len(leaf), dtype=np.bool_)
-    many = np.array([*layout.groups, width])
+    at = np.searchsorted(first, len(user) * np.arange(threads()) // threads())
+    ends = np.unique([*at, users])
+    room = first * len(groups) + np.arange(users + 1)  # for different nodes of all rows
 
     def run() -> _Placed:
-        size, searched = np.zeros((2, users * width), dtype=np.int64)
-        placed = np.empty(
-            len(leaf) * len(layout.groups) + users, dtype=np.int32
-        )  # far more than enough
-        tree = nodes.finest, above, many, len(nodes.level)
-        loops.place_users(first, leaf, part, *tree, placed, size, searched)
-        return size, searched, placed[: size.sum()].copy()
+        placed = np.empty(room[-1], dtype=np.int32)
+        starts, searched = (np.zeros(users * width + one, dtype=np.int64) for one in (1, 0))
+
+        def place(begin: int, end: int) -> None:
+            own = slice(begin * width, end * width)
+            out = placed, starts[1:][own], searched[own]
+            loops.place_users(first[begin : end + 1], leaf, part, *tree, room[begin], *out)
+
+        by_threads(place, ends.tolist())
+        for begin, end in pairwise(ends):  # and leave no room between ranges
+            at, stop, out = room[begin], starts[end * width], starts[begin * width]
+            placed[out : out + stop - at] = placed[at:stop]
+            starts[begin * width + 1 : end * width + 1] -= at - out
+        placed.resize(starts[-1], refcheck=False)
+        return starts, searched, placed
 
     placed = run()
     if (heavy := placed[1].reshape(-1, width).sum(axis=1) > layout.most).any():
