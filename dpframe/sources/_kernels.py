@@ -92,8 +92,9 @@ def path_level_keys(
 
 
 Whole = NDArray[np.int64]
-Short = NDArray[np.int32]
-Nodes = NDArray[np.int32]
+Short = NDArray[np.uint16]
+Few = NDArray[np.int32]
+Nodes = NDArray[np.uint32]  # places in arrays that are signed are slower
 Flags = NDArray[np.bool_]
 
 
@@ -108,19 +109,19 @@ def place_users(
     out: int,
     placed: Nodes,
     ends: Whole,
-    searched: Whole,
+    searched: Few,
 ) -> None:
     """Place the nodes of users in groups, all in one pass over their rows.
 
     User ``u`` has rows from ``first[u]`` on and before ``first[u + 1]``. Row ``leaf`` of ``above``
-    has the finest node of a row and then others that it lies below; the root and -1 are left out.
+    has the finest node of a row and then others that it lies below; the root is left out.
     ``groups`` has the group of each column, in ascending order, and last how many groups each user
     has. If there are several, the root is in the last one. A node takes part if a row of its kind
     has a ``part``. Writes all nodes into ``placed``, from place ``out`` on and those of a group
     that take part first, where groups end there, and how many take part.
     """
     width, columns = groups[-1], above.shape[1]
-    last, rest = np.full(nodes, -1), np.empty(nodes, np.int32)  # the user who has a node
+    last, rest = np.full(nodes, -1), np.empty(nodes, np.uint32)  # the user who has a node
     for u in range(len(first) - 1):
         column = 0
         for g in range(width):
@@ -131,7 +132,7 @@ def place_users(
                     if not part[r]:
                         others = True
                         continue
-                    one = max(above[leaf[r], column], 0)
+                    one = above[leaf[r], column]
                     placed[out] = one  # stays if it is new: branches here would be guesses
                     out += (one > 0) & (last[one] != u)
                     last[one] = u
@@ -163,21 +164,21 @@ def _floor_root(square: int) -> int:
 
 @compile_loop
 def node_weights(
-    starts: Whole, node: Nodes, searched: Whole, importance: Short, shares: Whole, norm: int
+    starts: Whole, node: Nodes, searched: Few, importance: Short, shares: Whole, norm: int
 ) -> Whole:
     """Return for every node the sum of what users give, as ``UserNodes.weigh`` says."""
     out, width = np.zeros(len(importance), dtype=np.int64), len(shares)
     squares, ends = np.empty(width, dtype=np.int64), np.zeros(width + 1, dtype=np.int64)
-    kept, share = np.empty((2, len(out)), np.int32)  # of one user
+    kept, share = np.empty(len(out), np.uint32), np.empty(len(out), np.uint16)  # of one user
     for first in range(0, len(starts) - 1, width):
         whole = many = 0
         for g in range(width):
-            total = 0
+            total = np.int64(0)
             for i in range(starts[first + g], starts[first + g] + searched[first + g]):
                 one = importance[node[i]]
                 kept[many], share[many] = node[i], one
                 many += one > 0
-                total += one * one
+                total += np.int64(one) * np.int64(one)
             squares[g], ends[g + 1] = total, many
             whole += shares[g] if total > 0 else 0
         for g in range(width):
@@ -193,7 +194,7 @@ def node_weights(
 
 
 @compile_loop
-def mark_first_nodes(starts: Whole, node: Nodes, searched: Whole, nodes: int) -> Flags:
+def mark_first_nodes(starts: Whole, node: Nodes, searched: Few, nodes: int) -> Flags:
     """Return which nodes are among the first ``searched`` of at least one group."""
     out = np.zeros(nodes, dtype=np.bool_)
     for u in range(len(starts) - 1):
@@ -223,7 +224,7 @@ def user_weights(
 ) -> Whole:
     """Return for every ``found`` node the sum of what users with ``width`` groups each give, as
     ``UserNodes.count_users`` says; 0 for others."""
-    out, kept = np.zeros(len(found), dtype=np.int64), np.empty(len(found), np.int32)
+    out, kept = np.zeros(len(found), dtype=np.int64), np.empty(len(found), np.uint32)
     for first in range(0, len(starts) - 1, width):
         many = 0
         for i in range(starts[first], starts[first + width]):

@@ -104,7 +104,7 @@ class UserNodes:
     height: int
     starts: Ints
     node: NDArray[np.int32]
-    searched: Ints
+    searched: NDArray[np.int32]
     shares: tuple[int, ...]
     held: UserColumns | None = None
 
@@ -135,20 +135,19 @@ class UserNodes:
     def is_searched(self) -> NDArray[np.bool_]:
         """Which nodes at least one user takes part with. Others could be found by noise alone."""
         if (loops := _loops(len(self.node))) is not None:
-            mark = loops.mark_first_nodes
-            return self._sum(lambda at, some: mark(at, self.node, some, self.size)) > 0
+            return self._sum(lambda *own: loops.mark_first_nodes(*own, self.size)) > 0
         return np.bincount(self.node[self.taking_part], minlength=self.size) > 0
 
     def weigh(self, importance: Ints, norm: int) -> Ints:
         """What all users give to every node: each a vector of whole numbers whose Euclidean norm is
         at most ``norm``.
 
-        In a group, users give in proportion to the ``importance`` of nodes. The groups in which a
-        user has important nodes divide the square of the norm by their shares.
+        In a group, users give in proportion to the ``importance`` of nodes, below 2**16. The groups
+        in which a user has important nodes divide the square of the norm by their shares.
         """
         if (loops := _loops(len(self.node))) is not None:
-            given = importance.astype(np.int32), np.array(self.shares), norm
-            return self._sum(lambda at, some: loops.node_weights(at, self.node, some, *given))
+            given = importance.astype(np.uint16), np.array(self.shares), norm
+            return self._sum(lambda *own: loops.node_weights(*own, *given))
         kept = self.taking_part & (importance[self.node] > 0)
         group, node = self._group[kept], self.node[kept]
         share = importance[node]
@@ -168,7 +167,7 @@ class UserNodes:
         """How many users have 1, 2 to 3, 4 to 7, ... of the ``shown`` nodes."""
         if (loops := _loops(len(self.node))) is not None:
             given = shown, len(self.shares), bins
-            return self._sum(lambda at, _: loops.user_sizes(at, self.node, *given))
+            return self._sum(lambda *own: loops.user_sizes(*own[:2], *given))
         many = self._count_nodes(shown)
         bits = np.frexp(many[many > 0].astype(np.float64))[1]
         return np.bincount(np.minimum(bits, bins) - 1, minlength=bins).astype(np.int64)
@@ -179,7 +178,7 @@ class UserNodes:
         rounded down, so that a user's Euclidean norm is at most ``norm``."""
         if (loops := _loops(len(self.node))) is not None:
             given = shown, len(self.shares), norm, at_most
-            return self._sum(lambda at, _: loops.user_weights(at, self.node, *given))[shown]
+            return self._sum(lambda *own: loops.user_weights(*own[:2], *given))[shown]
         own = floor_root(norm * norm // np.maximum(self._count_nodes(shown), at_most))
         weight = np.repeat(own, len(self.shares))
         kept = shown[self.node]
@@ -190,15 +189,16 @@ class UserNodes:
         assert self.held is not None
         return self.held.amounts(self.nodes, column, part)
 
-    def _sum(self, of_some: Callable[[Ints, Ints], Ints]) -> Ints:
-        """The sum of what threads make of ranges of users, from the ``starts`` of their groups and
-        how many nodes of each are ``searched``."""
+    def _sum(self, of_some: Callable[..., Ints]) -> Ints:
+        """The sum of what threads make of ranges of users, from the ``starts`` of their groups, all
+        nodes, and how many nodes of each group are ``searched``."""
         parts, groups = threads(), len(self.shares)
         at = np.searchsorted(self.starts, len(self.node) * np.arange(parts) // parts)
         ends = [*(at // groups * groups).tolist(), len(self.starts) - 1]
+        node = self.node.view(np.uint32)
 
         def of_range(first: int, last: int) -> Ints:
-            return of_some(self.starts[first : last + 1], self.searched[first:last])
+            return of_some(self.starts[first : last + 1], node, self.searched[first:last])
 
         return np.asarray(sum(by_threads(of_range, ends)))
 
@@ -490,7 +490,7 @@ def _sample(
     return part
 
 
-_Placed = tuple[Ints, Ints, NDArray[np.int32]]
+_Placed = tuple[Ints, NDArray[np.int32], NDArray[np.int32]]
 """How many nodes groups have, how many of these take part, and the nodes of all groups, those that
 take part first."""
 
@@ -554,7 +554,8 @@ def _place_block(layout: _Layout, users: int, user: Ints, leaf: Ints, hashed: Ha
     key = np.concatenate(keys)
     size = np.bincount(key, minlength=2 * users * width).reshape(-1, 2)
     order = np.argsort(key, kind="stable")  # fast, as each level is in order
-    return size.sum(axis=1), size[:, 0], np.concatenate(node).astype(np.int32)[order]
+    placed = np.concatenate(node)[order].astype(np.int32)
+    return size.sum(axis=1), size[:, 0].astype(np.int32), placed
 
 
 def _place_by_loops(
@@ -564,30 +565,31 @@ def _place_by_loops(
     nodes, groups, width, users = layout.nodes, layout.groups, layout.width, len(first) - 1
     above = [nodes.finest, *(nodes.ancestors_at(level) for level in layout.levels)]
     order = np.argsort(groups, kind="stable")
-    table = np.column_stack([above[at] for at in order]).astype(np.int32)
-    table[nodes.finest <= 0] = -1
+    table = np.column_stack([above[at] for at in order])
+    table = np.where(nodes.finest[:, None] > 0, np.maximum(table, 0), 0).astype(np.uint32)
     tree = table, np.append(np.array(groups)[order], width), len(nodes.level)
     part = np.ones(len(leaf), dtype=np.bool_)
     at = np.searchsorted(first, len(user) * np.arange(threads()) // threads())
-    ends = np.unique([*at, users])
-    room = first * len(groups) + np.arange(users + 1)  # for different nodes of all rows
+    ends = np.unique([*at, users]).tolist()
+    room = {end: first[end] * len(groups) + end for end in ends}  # if all nodes of rows differ
 
     def run() -> _Placed:
-        placed = np.empty(room[-1], dtype=np.int32)
-        starts, searched = (np.zeros(users * width + one, dtype=np.int64) for one in (1, 0))
+        placed = np.empty(room[users], dtype=np.uint32)
+        starts = np.zeros(users * width + 1, dtype=np.int64)
+        searched = np.empty(users * width, dtype=np.int32)
 
         def place(begin: int, end: int) -> None:
             own = slice(begin * width, end * width)
             out = placed, starts[1:][own], searched[own]
             loops.place_users(first[begin : end + 1], leaf, part, *tree, room[begin], *out)
 
-        by_threads(place, ends.tolist())
+        by_threads(place, ends)
         for begin, end in pairwise(ends):  # and leave no room between ranges
             at, stop, out = room[begin], starts[end * width], starts[begin * width]
             placed[out : out + stop - at] = placed[at:stop]
             starts[begin * width + 1 : end * width + 1] -= at - out
         placed.resize(starts[-1], refcheck=False)
-        return starts, searched, placed
+        return starts, searched, placed.view(np.int32)
 
     placed = run()
     if (heavy := placed[1].reshape(-1, width).sum(axis=1) > layout.most).any():
