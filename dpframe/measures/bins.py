@@ -280,11 +280,11 @@ EPOCH, SECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(seconds=1)
 
 def _time_of_text(what: str, text: str) -> datetime | timedelta | float:
     named = text.strip()
-    if named.endswith("s") and named[:-1].replace(".", "", 1).lstrip("-").isdigit():
-        return timedelta(seconds=float(named[:-1]))
     try:
+        if named.endswith("s") and named[:-1].replace(".", "", 1).lstrip("-").isdigit():
+            return timedelta(seconds=float(named[:-1]))
         return float(named)
-    except ValueError:
+    except (ValueError, OverflowError):
         pass
     try:
         return datetime.fromisoformat(named)

@@ -185,6 +185,9 @@ def histogram(
     return _binned_measure("histogram", column, lower, upper, bins, spacing, each, share, ())
 
 
+LONGEST = 9e12
+"""The largest bound of times and durations, in seconds: microseconds fit into 64 bits."""
+
 MOST_QUANTILES = 20
 """The most quantiles of one measure: each has four columns."""
 
@@ -223,11 +226,13 @@ def _binned_measure(
     )
     if value != other:
         raise ParameterTypeError(f"lower and upper of {what} must be of one kind.")
+    most = LARGEST_BOUND if value == "number" else LONGEST
     for name, number in (("lower", low), ("upper", high)):
-        if not math.isfinite(number) or abs(number) > LARGEST_BOUND:
+        if not math.isfinite(number) or abs(number) > most:
+            seconds = "" if value == "number" else " of seconds"
             raise ParameterError(
-                f"{name} of {what} ({limits[name]!r}) must be a finite number from "
-                f"-{LARGEST_BOUND:g} to {LARGEST_BOUND:g}."
+                f"{name} of {what} ({limits[name]!r}) must be a finite number{seconds} from "
+                f"-{most:g} to {most:g}."
             )
     if low >= high:
         raise ParameterError(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpframe import _duck
 from dpframe.budget import PrivacyUnit
 from dpframe.counts import Counts, CountTree, Ints, ListedNodes, python_integers, segments
-from dpframe.errors import SourceError
+from dpframe.errors import ParameterError, SourceError
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
 from dpframe.hierarchy._types import REAL, TIMES, WHOLE, Advice, outer_type, unreadable_type
@@ -205,16 +205,23 @@ def check_value_type(column: str, duckdb_type: str, *, text: bool = False) -> No
 
 BINNED: Mapping[ValueKind, tuple[tuple[str, ...], str]] = {
     "number": (NUMBERS, "numbers"),
-    "time": (TIMES, "dates or times"),
+    "time": ((*TIMES, '"NULL"'), "dates or times"),
     "duration": (("INTERVAL", '"NULL"'), "durations"),
 }
 """The types that bins with bounds of each kind are of, and a word for them."""
 
 
 def check_binned_type(measure: Measure, duckdb_type: str, *, text: bool = False) -> None:
-    """Raise ColumnError unless the type of a column goes with the bounds of its bins."""
+    """Raise ColumnError unless the type of a column goes with the bounds of its bins, and
+    ParameterError for bounds beyond the years of the type."""
     types, words = BINNED[measure.value]
     if (text and duckdb_type == "VARCHAR") or outer_type(duckdb_type) in types:
+        ends = (measure.bins.edges[0], measure.bins.edges[-1])
+        if duckdb_type.endswith("_NS") and max(map(abs, ends)) > LAST_NS:
+            raise ParameterError(
+                f"column {measure.column!r} counts nanoseconds, of which 64 bits hold the years "
+                "1678 to 2261. Pass bounds in these years, or cast the column to TIMESTAMP."
+            )
         return
     examples = zip(BOUND_EXAMPLES, BINNED.values(), strict=True)
     kinds = [f"{example} for {words}" for example, (_, words) in examples]
@@ -227,6 +234,9 @@ def check_binned_type(measure: Measure, duckdb_type: str, *, text: bool = False)
         f"Pass bounds of the kind of the column, such as {', '.join(kinds)}, or name another one.",
     )
 
+
+LAST_NS = 9.2e9
+"""The largest bound of times in nanoseconds, in seconds: these fit into 64 bits."""
 
 BOUND_EXAMPLES = "lower=0", "lower='2026-01-01'", "lower='0s'"
 

@@ -66,6 +66,7 @@ from dpframe.budget import PrivacyUnit
 from dpframe.common.texts import ascending_order, identifier, literal
 from dpframe.hierarchy import Hierarchy, Kind
 from dpframe.hierarchy._base import level_key_sql, pack_key
+from dpframe.hierarchy._date import moment_sql
 from dpframe.measures.bins import ValueKind
 from dpframe.measures.measure import GRID, BinVectors, Distinct, Vector
 from dpframe.measures.steps import value_sql
@@ -451,13 +452,14 @@ def parts_statement(
 
 
 def binned_sql(column: str, duckdb_type: str, kind: ValueKind) -> str:
-    """SQL of a value as the floating-point number that bins are of; NULL for what is no value."""
+    """SQL of a value as the floating-point number that bins are of; NULL for what is no value. No
+    value is an error."""
     if kind == "number":
         number = f"TRY_CAST({column} AS DOUBLE)"
         return f"CASE WHEN isfinite({number}) THEN {number} END"
-    if duckdb_type in ("VARCHAR", '"NULL"'):
-        column = f"TRY_CAST({column} AS {'TIMESTAMP' if kind == 'time' else 'INTERVAL'})"
-    return f"epoch({column})"  # NULL for infinite times
+    if kind == "duration":
+        return f"epoch(TRY_CAST({column} AS INTERVAL))"
+    return f"epoch({moment_sql(column, duckdb_type)})"  # NULL for infinite times
 
 
 def bins_statement(

@@ -29,7 +29,7 @@ from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import Budget, ItemsUnit, PrivacyUnit
 from dpframe.counts import ListedNodes
 from dpframe.hierarchy import Hierarchy
-from dpframe.hierarchy._types import WHOLE
+from dpframe.hierarchy._types import TIMES, WHOLE
 from dpframe.measures.bins import ValueKind
 from dpframe.measures.measure import AT_BOUND_END, BINS_END, Measure, Vector, vectors_of
 from dpframe.mechanisms.rollup import (
@@ -182,7 +182,7 @@ def shown_type(read: str, kind: ValueKind) -> str:
     """DuckDB's type of a quantile of a column of the type ``read``, empty if that is not known:
     the same for times, durations and whole numbers, else DOUBLE."""
     if kind == "time":
-        return "TIMESTAMP" if read in ("", "VARCHAR") else read
+        return read if read in TIMES else "TIMESTAMP"
     if kind == "duration":
         return "INTERVAL"
     return "BIGINT" if read in WHOLE else "DOUBLE"
