@@ -552,7 +552,7 @@ def _bin_estimate(
     assert law.size_epsilon + sum(vectors.most / scale for scale in scales) <= law.epsilon
     below = checked_forest(cover.ancestor)
     several = [
-        totals_of(below, table + UnboundedNoise(scale).draw(table.size).reshape(table.shape))
+        totals_of(below, run_bins(table, scale=scale))
         for table, scale in zip(tables, scales, strict=True)
     ]
     node = NodeBins.of(
@@ -563,6 +563,13 @@ def _bin_estimate(
         numbers=several,
     )
     return BinEstimate(node=node, rows=cover.rows, scales=scales)
+
+
+def run_bins(exact: NDArray[np.int64], *, scale: Fraction) -> NDArray[np.int64]:
+    """Return noisy numbers in bins, one row a part; or in groups of bins."""
+    noise = UnboundedNoise(scale).draw(exact.size).reshape(exact.shape)
+    noisy: NDArray[np.int64] = exact + noise
+    return noisy
 
 
 def _scale_variances(
