@@ -4,7 +4,9 @@ The shipped statements read a small frame, and the shipped ``run`` is called onc
 of the selection (see ``enumerate_outputs``). Where it would add unbounded noise, the true number is
 kept with the scale of its noise instead; a histogram of magnitudes is answered by one that both
 neighbours are given. So the law of a release is, for every set of shown nodes, a probability and
-a product of discrete Laplace laws.
+a product of discrete Laplace laws. Which nodes are parts of their own in bins follows from noisy
+numbers of values, any of which both neighbours can have: they are given, too, so that a law is of
+one pooling, and what is pooled is a part of what is shown.
 
 ``between`` encloses the hockey-stick divergence of two such laws. Coordinates that agree integrate
 to one. Those that differ, by d at scale b, have a log-likelihood ratio of at most |d|/b, and of
@@ -15,7 +17,7 @@ the first gives the upper bound, and the second the lower one.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -93,6 +95,9 @@ class Once:
     def parts(self, vectors: Any, nodes: Any, chosen: Any) -> Any:
         return self._kept("parts", vectors, nodes, chosen, key=shown_of(nodes))
 
+    def in_bins(self, vectors: Any, nodes: Any) -> Any:
+        return self._kept("in_bins", vectors, nodes, key=(vectors, shown_of(nodes)))
+
     def distinct(self, distinct: Any, nodes: Any) -> Any:
         return self._kept("distinct", distinct, nodes, key=(distinct, shown_of(nodes)))
 
@@ -104,18 +109,39 @@ def shown_of(nodes: Any) -> Shown:
     return tuple(zip(nodes.level.tolist(), *(k.to_pylist() for k in nodes.keys), strict=True))
 
 
+Pooling = Callable[[int], bool]
+"""Whether a node, by its place, has so many values by the noisy numbers that it is a part."""
+
+
 @contextmanager
-def listened(given: Sequence[int] | None = None) -> Iterator[list[tuple[int, Fraction]]]:
+def listened(
+    given: Sequence[int] | None = None, enough: Pooling | None = None
+) -> Iterator[list[tuple[int, Fraction]]]:
     """What gets noise inside of the block, with the scale; histograms of magnitudes are ``given``
-    back."""
+    back, and so are numbers of values by which nodes have ``enough``, or true ones."""
     seen: list[tuple[int, Fraction]] = []
-    parts_run = rollup.run_measured_parts
+    parts_run, estimate, forests = rollup.run_measured_parts, rollup._vector_estimate, list[Any]()
+
+    def vector(exact: Any, level: Any, forest: Any, paid: Any, weights: Any) -> Any:
+        if paid.vector.kind == "values" and enough is not None:
+            forests.append(forest)
+        return estimate(exact, level, forest, paid, weights)
 
     def parts(exact: Any, totals: Any, level: Any, *, scales: Mapping[int, Fraction]) -> Any:
         noisy, above = parts_run(exact, totals, level, scales=scales)
         for at, values in ((rollup.PARTS, noisy), *sorted(above.items())):
             seen.extend((int(value), scales[at]) for value in values)
+        if forests:
+            assert enough is not None
+            whole = [(1 if enough(place) else -1) * FAR for place in range(len(exact))]
+            return _parts_of(whole, forests.pop()), {
+                at: np.array(whole, dtype=object)[level == at] for at in above
+            }
         return noisy, above
+
+    def bins(exact: Any, *, scale: Fraction) -> Any:
+        seen.extend((int(value), scale) for value in exact.ravel())
+        return exact
 
     def counts(exact: Any, *, noise: Any) -> Any:
         seen.extend((int(value), noise.scale) for value in exact)
@@ -128,9 +154,23 @@ def listened(given: Sequence[int] | None = None) -> Iterator[list[tuple[int, Fra
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rollup, "UnboundedNoise", Silent)
         patch.setattr(rollup, "run_measured_parts", parts)
+        patch.setattr(rollup, "_vector_estimate", vector)
+        patch.setattr(rollup, "run_bins", bins)
         patch.setattr(rollup, "run_node_counts", counts)
         patch.setattr(rollup, "run_auto_bounds", magnitudes)
         yield seen
+
+
+FAR = 10**9
+"""A number of values, in units, far above or below what a part needs."""
+
+
+def _parts_of(whole: Sequence[int], forest: Any) -> Any:
+    """Numbers of parts, whose totals are ``whole``."""
+    own = np.array(whole, dtype=object)
+    for _ in whole:
+        own = own + np.array(whole, dtype=object) - rollup.subtree_sums(own, forest)
+    return own
 
 
 def counted_by(plan: RollupPlan, table: pa.Table) -> Once:
@@ -158,16 +198,29 @@ def run_with(plan: RollupPlan, counted: Any, test: Any) -> rollup.NoisyRollup:
     )
 
 
-def law_of(plan: RollupPlan, table: pa.Table, given: Sequence[int] | None = None) -> Law:
+def law_of(
+    plan: RollupPlan,
+    table: pa.Table,
+    given: Sequence[int] | None = None,
+    enough: Pooling | None = None,
+) -> Law:
     """Every set of shown nodes with its exact probability, and what gets noise then."""
-    counted, law = counted_by(plan, table), Law()
+    return law_of_counted(plan, counted_by(plan, table), given, enough)
+
+
+def law_of_counted(
+    plan: RollupPlan, counted: Once, given: Sequence[int] | None, enough: Pooling | None
+) -> Law:
+    """The same, from what the statements returned."""
+    law = Law()
     test = None if plan.selection is None else plan.selection.test_noise
 
     def scripted(script: Any) -> Any:
-        with listened(given) as seen:
+        with listened(given, enough) as seen:
             coins = None if test is None else ScriptedCoins(test, script)
             noisy = run_with(plan, counted, coins)
-        return shown_of(noisy.nodes), tuple(seen)
+        apart = tuple((name, *one.rows.tolist()) for name, one in noisy.binned.items())
+        return shown_of(noisy.nodes) + apart, tuple(seen)
 
     for script, found in every_script(scripted):
         shown, numbers = found

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dpframe as dp
 from dpframe.measures import measure as dpm
 from dpframe.measures.measure import GRID, LARGEST, Vector, vectors_of
 from dpframe.measures.measure import LEAST as FIRST
@@ -184,6 +185,7 @@ def test_the_rest_of_the_output_is_a_function_of_the_noisy_numbers(
     measures = {
         **(SEVERAL if user is None else BY_USER),
         "auto": dpm.sum("v", lower=0, upper="auto"),
+        "median": dp.median("v", lower=-3, upper=8, bins="whole"),
     }
     plan = plan_of(measures, user=user, **SELECTED, **SHARES[user])
     assert plan.selection is not None
@@ -196,6 +198,7 @@ def test_the_rest_of_the_output_is_a_function_of_the_noisy_numbers(
     monkeypatch.setattr(rollup, "run_measured_parts", parts_run)
     monkeypatch.setattr(rollup, "run_node_counts", lambda exact, *, noise: np.full(len(exact), 3))
     monkeypatch.setattr(rollup, "run_auto_bounds", lambda exact, *, epsilon: np.arange(len(exact)))
+    monkeypatch.setattr(rollup, "run_bins", lambda exact, *, scale: 0 * exact + 9)
     seen: dict[object, object] = {}
     base = rows_near(plan.selection.threshold)
     for rows in (base, *([*base, *unit] for unit in (RECORDS if user is None else USERS)[:6])):
