@@ -198,9 +198,7 @@ class Fact:
     def root(cls, square: Fraction, part: Fraction = CLOSE) -> Fact:
         """A number from 0 on whose square is ``square``, up to a relative error ``part``."""
         text, room = f"{float(square) ** 0.5:g}", square * part
-        return cls.number(
-            text, lambda told: told >= 0 and abs(Fraction(told) ** 2 - square) <= room
-        )
+        return cls.number(text, lambda n: n >= 0 and abs(Fraction(n) ** 2 - square) <= room)
 
     @classmethod
     def at_least(cls, least: Fraction | int) -> Fact:
@@ -215,9 +213,8 @@ class Fact:
     @classmethod
     def size(cls, number: int) -> Fact:
         """A list of ``number`` entries."""
-        return cls(
-            f"a list of {number}", lambda told: isinstance(told, list) and len(told) == number
-        )
+        text = f"a list of {number}"
+        return cls(text, lambda told: isinstance(told, list) and len(told) == number)
 
     @classmethod
     def items(cls, facts: Sequence[Fact]) -> Fact:
@@ -324,23 +321,17 @@ class MeasureText:
     def read(cls, text: str) -> MeasureText:
         """Read a text; BrokenProofError if it is no measure."""
         whole, most = TEXT.fullmatch(text), AT_MOST.search(text)
-        if whole is not None and whole["kind"] in HISTOGRAMS:
-            kind = "quantile" if whole["kind"] == "median" else whole["kind"]
-            column = whole["plain"] or (whole["quoted"] or "").replace('""', '"')
-            own = EACH.search(text) is not None
-            return cls(
-                kind=kind, column=column, bounds=(), clipped=False, at_most=None, of_users=own
-            )
         valued = whole is not None and whole["kind"] in ("sum", "mean")
         found = BOUNDS.match(text.partition("(")[2]) if valued else None
         if whole is None or (valued and found is None):
             raise BrokenProofError(f"the receipt measures {text!r}, which is not known")
         return cls(
-            kind=whole["kind"],
+            kind=whole["kind"].replace("median", "quantile"),
             column=whole["plain"] or (whole["quoted"] or "").replace('""', '"'),
             bounds=found.groups()[:2] if found else (None, None),
             clipped=bool(found and found[3]),
             at_most=most[1] if most else None,
+            of_users=EACH.search(text) is not None,
         )
 
     def draws(self, user: object, read: bool, levels: int, grouped: bool, sized: bool) -> list[str]:
@@ -354,38 +345,37 @@ class MeasureText:
         if self.kind == "distinct":
             return [f"distinct{most}, singly {user is None or self.column == user}"]
         if self.kind in HISTOGRAMS:
-            wanted = BINNED if grouped else BINNED[:2]
             several = levels if self.of_users else 1
-            return sorted(f"{kind}, at most {several}" for kind in wanted[sized:])
+            return sorted(f"{k}, at most {several}" for k in BINNED[sized : 2 + grouped])
         own = [] if read else [self.kind]
         more = [f"outside{most}"] if self.clipped else []
         return sorted([*["search"] * self.bounds.count("auto"), *own, *more])
 
 
-HISTOGRAMS = ("median", "quantile", "quantiles", "histogram")
+HISTOGRAMS = ("quantile", "quantiles", "histogram")
 """Measures that count values in bins."""
 
+RISING = Fact(
+    "a list of rising numbers",
+    lambda told: (
+        isinstance(told, list)
+        and len(told) > 2
+        and all(map(is_number, told))
+        and all(a < b for a, b in itertools.pairwise(told))
+    ),
+)
 
-def _edges(facts: Mapping[str, Any]) -> list[Fraction]:
-    """The edges of the bins of a measure; BrokenProofError unless they rise."""
-    edges = facts.get("edges")
-    if not isinstance(edges, list) or not all(map(is_number, edges)):
-        raise BrokenProofError("a measure in bins must list the edges of its bins")
-    told = [*map(Fraction, edges)]
-    if len(told) < 2 or any(a >= b for a, b in itertools.pairwise(told)):
-        raise BrokenProofError("the edges of bins must rise")
-    return told
 
-
-def _bin_facts(measure: str, facts: Mapping[str, Any], text: MeasureText) -> Facts:
-    """The bounds of bins are the outermost edges: they are public, and no draw depends on them.
-    Whole numbers have a bin from the upper bound on."""
-    edges, path = _edges(facts), ("measures", measure)
+def _bin_facts(path: Path, facts: Mapping[str, Any], of_users: bool) -> Facts:
+    """Edges of bins rise, and the outermost are the bounds: they are public, and no draw depends on
+    them. Whole numbers have a bin from the upper bound on. Totals and means ``of_users`` do not add
+    up."""
+    yield from (((*path, name), FREE) for name in ("at", "value"))
+    yield (*path, "edges"), RISING
+    edges = facts["edges"]
     yield (*path, "lower"), edges[0]
-    last = (edges[-1], edges[-2])
-    yield (*path, "upper"), Fact("the last edge", lambda told: is_number(told) and told in last)
-    yield from (((*path, name), FREE) for name in ("edges", "at", "value"))
-    if text.of_users:
+    yield (*path, "upper"), Fact.number("the last edge", lambda told: told in edges[-2:])
+    if of_users:
         yield (*path, "adds_up"), False
 
 
@@ -443,10 +433,8 @@ def _selecting_facts(receipt: Receipt, proof: Proof, epsilon: Fraction) -> Facts
     yield from table_facts(("noise",), law, units, worth)
     one, most = worth / units, threshold * worth / units
     room = 1 - DOUBLE * (worth != 1)  # in units of a sum it was multiplied
-    yield (
-        "threshold",
-        Fact.number(f"{float(most):g}", lambda told: most - one < Fraction(told) * room <= most),
-    )
+    least = Fact.number(f"{float(most):g}", lambda n: most - one < Fraction(n) * room <= most)
+    yield "threshold", least
 
 
 def measures_facts(receipt: Receipt, proof: Proof, along: Iterable[str] = ()) -> Facts:
@@ -469,8 +457,9 @@ def measures_facts(receipt: Receipt, proof: Proof, along: Iterable[str] = ()) ->
     for name, text in texts.items():
         own = [each for each in drawn if each.measure == name]
         pair = [each for each in drawn if each.measure == read.get(name) and each.of == "mean"]
-        binned = text.kind in HISTOGRAMS
-        grouped = binned and len(_edges(measures[name])) + 1 >= GROUPED
+        if binned := text.kind in HISTOGRAMS:
+            yield from _bin_facts(("measures", name), measures[name], text.of_users)
+        grouped = binned and len(measures[name]["edges"]) + 1 >= GROUPED
         levels = 1 if segments else proof.whole_number("height", 1) + 1
         sized = text.of_users or counted
         wanted = text.draws(receipt["user"], name in read, levels, grouped, sized)
@@ -484,9 +473,7 @@ def measures_facts(receipt: Receipt, proof: Proof, along: Iterable[str] = ()) ->
             f"measure {name!r} is of {text.column!r}, and read from another column",
         )
         bounded = [each for each in own if each.facts.get("low") is not None] + pair
-        if binned:
-            yield from _bin_facts(name, measures[name], text)
-        else:
+        if not binned:
             yield from bound_facts(name, measures[name], text, bounded)
         yield from _noise_list_facts(name, measures[name], own, pair)
         together = {name, *(each for each, of in read.items() if of == name)}

@@ -474,16 +474,11 @@ def _prefix_facts(receipt: Receipt, proof: Proof) -> Facts:
 
 def _report_facts(proof: Proof) -> Facts:
     """Randomised reports: how many there are, and what one of them and their sums tell."""
-    silence, chance, devices = (
-        proof.scale("silence"),
-        proof.scale("participation"),
-        proof.whole_number("devices", 1),
-    )
+    silence, chance = proof.scale("silence"), proof.scale("participation")
+    devices = proof.whole_number("devices", 1)
     yield from (("devices", devices), ("participation", chance), ("noise", None))
-    yield from (
-        ("reporting", proof.whole_number("counted", 1)),
-        ("reports", proof.whole_number("reports", 1)),
-    )
+    yield "reporting", proof.whole_number("counted", 1)
+    yield "reports", proof.whole_number("reports", 1)
     odds = (1 / silence - 1) * ONE
 
     def is_local(told: Fraction) -> bool:

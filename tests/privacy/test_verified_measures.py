@@ -235,6 +235,7 @@ def test_tampered_proofs_fail(name: str) -> None:
         (lambda r: r["measures"]["s"].update(spec="sum(x, 0, auto)"), "draws search; sum"),
         (lambda r: r["measures"]["s"].update(spec="sum(x, 0, 500, clipped=true)"), "outside"),
         (lambda r: r["measures"]["s"].update(spec="mode(x)"), "is not known"),
+        (lambda r: r["measures"]["s"].update(spec="median(x, 0, 500)"), "edges None"),
         (lambda r: r["measures"]["n"].update(spec="count(at_most=7)"), "draws rows, at most 7"),
         (lambda r: r["measures"]["s"].update(epsilon=0.41), "the receipt says less"),
         (lambda r: r.update(user="u"), "draws users"),

@@ -290,7 +290,6 @@ def user_advice(plan: HhhPlan[Any, Any]) -> list[Line]:
         rounds = plan_rounds(replace(asked, unit=unit, mechanism="rounds", remainder=False))
     except DpframeError:
         return []
-    one = rounds.laws.count_law.sigma / rounds.norms[0]
     what = rounds.value
     found = [
         Line.of(
@@ -306,29 +305,19 @@ def user_advice(plan: HhhPlan[Any, Any]) -> list[Line]:
                 "before what later rounds gain; of different users, noise of sd {sd:.3g} times "
                 "the root of at_most: {ask}"
             ),
-            sd=one,
+            sd=rounds.laws.count_law.sigma / rounds.norms[0],
             ask="dp.heavy_hitters with user=" if height == 1 else "mechanism='rounds'",
         ),
     ]
-    if height == 1:
-        return [
-            *found,
-            Line(
-                "advice",
-                "rounds where users have many values",
-                "shares where all numbers shall add up, or where most users have one value",
-            ),
-        ]
-    return [
-        *found,
-        *_items_advice(plan, user),
-        Line(
-            "advice",
-            "rounds where users have several nodes",
-            "shares where all numbers shall add up, or, with nodes_per_user=1, where users have "
-            "one finest node",
-        ),
-    ]
+    several, where = "many values", " where most users have one value"
+    if height > 1:
+        several, where = (
+            "several nodes",
+            ", with nodes_per_user=1, where users have one finest node",
+        )
+        found += _items_advice(plan, user)
+    other = f"shares where all numbers shall add up, or{where}"
+    return [*found, Line("advice", f"rounds where users have {several}", other)]
 
 
 def _items_advice(plan: HhhPlan[Any, Any], user: str) -> list[Line]:

@@ -197,9 +197,7 @@ class PrefixNumbers(ReleasePlan):
     @property
     def unit(self) -> PrefixUnit:
         return PrefixUnit(
-            user=self.asked.user,
-            devices=self.devices,
-            replaced=self.asked.neighbours == "replace",
+            user=self.asked.user, devices=self.devices, replaced=self.asked.neighbours == "replace"
         )
 
     @property
@@ -371,11 +369,9 @@ def prefix_lines(plan: PrefixNumbers) -> list[Line]:
     """The lines of the plan and of the card."""
     asked, search = plan.asked, plan.asked.search
     segments, local = search.segments, local_guarantee(plan)
-    how = (
-        ", ".join(map(str, segments.fixed))
-        if segments.fixed
-        else f"as many as {segments.limit:,} cells hold"
-    )
+    how = f"as many as {segments.limit:,} cells hold"
+    if segments.fixed:
+        how = ", ".join(map(str, segments.fixed))
     out = [
         plan.guarantee_line,
         Line(
@@ -390,40 +386,26 @@ def prefix_lines(plan: PrefixNumbers) -> list[Line]:
             mechanism=asked.mechanism,
         ),
         Line.of(
-            "items",
-            asked.hierarchy.spec,
-            "as bits: {encoding}",
-            encoding=search.encoding.spec,
+            "items", asked.hierarchy.spec, "as bits: {encoding}", encoding=search.encoding.spec
         ),
         Line("left out", left_out(plan), "by rule, never reported; a user's other items are"),
         Line("counts", plan.unit.counts, "what the numbers count"),
         Line("devices", plan.devices, "users of the source, public"),
         Line("rounds", search.rounds, "each without what earlier ones found"),
         Line("iterations", segments.iterations, "of a round: reports of every device"),
-        Line.of(
-            "bits of an iteration",
-            how,
-            "of {length} bits of an item",
-            length=segments.length,
-        ),
+        Line.of("bits of an iteration", how, "of {length} bits of an item", length=segments.length),
         Line("selection", _selection_text(plan), "which of their items users report"),
     ]
     if search.deny:
         out.append(Line("deny list", len(search.deny), "items that nobody reports, public"))
     if search.taking_part < 1:
-        out.append(
-            Line(
-                "participation",
-                search.taking_part,
-                "chance of a device in an iteration",
-            )
-        )
+        out.append(Line("participation", search.taking_part, "chance of a device in an iteration"))
     if plan.reporting < plan.devices:
         out.append(
             Line("devices counted on", plan.reporting, "at least so many report in each iteration")
         )
-    out += plan.draws.lines
     out += [
+        *plan.draws.lines,
         Line(
             "standard error", round(plan.standard_error, 3), "of the count of a rare item, in users"
         ),

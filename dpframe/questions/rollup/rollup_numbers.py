@@ -477,35 +477,22 @@ def noise_facts(plan: RollupNumbers, noisy: NoisyRollup, facts: Receipt) -> dict
 
     These facts are public: scales follow from parameters, found bounds and the shown nodes.
     """
-    measures, along = {}, {}
+    noise: dict[str, list[dict[str, Any]]] = {
+        name: [_noise_scale_facts(one) for one in several if one.vector is not None]
+        for name, several in noisy.measures.items()
+    }
+    noise |= {name: [_distinct_law_facts(one)] for name, one in plan.counts.items()}
+    noise |= {name: _bin_noise_facts(one) for name, one in noisy.binned.items()}
     if isinstance(plan.selection, RoundsSelection):
         assert noisy.found is not None
-        along = plan.selection.found_facts(noisy.found)
-    for name, known in facts["measures"].items():
-        counts = plan.counts.get(name)
-        measures[name] = {
-            **known,
-            "noise": along[name]
-            if name in along
-            else _bin_noise_facts(noisy.binned[name])
-            if name in noisy.binned
-            else [_noise_scale_facts(estimate) for estimate in noisy.measures[name]]
-            if counts is None
-            else [_distinct_law_facts(counts)],
-        }
-    return measures
+        noise |= plan.selection.found_facts(noisy.found)
+    return {name: {**known, "noise": noise[name]} for name, known in facts["measures"].items()}
 
 
 def _bin_noise_facts(estimate: BinEstimate) -> list[dict[str, Any]]:
-    return [
-        {
-            "of": kind,
-            "unit": estimate.node.unit,
-            "decimals": None,
-            "scales": {"parts": _exact_scale(scale)},
-        }
-        for kind, scale in zip(BIN_DRAWS[1:], estimate.scales, strict=False)
-    ]
+    drawn = zip(BIN_DRAWS[1:], estimate.scales, strict=False)
+    same = {"unit": estimate.node.unit, "decimals": None}
+    return [{"of": of, **same, "scales": _scale_facts({PARTS: scale})} for of, scale in drawn]
 
 
 def _scale_facts(scales: Mapping[int, Fraction]) -> dict[str, float | int]:

@@ -171,13 +171,8 @@ class RoundsSelection(SpendingPlan):
             "sizes": None if laws.sizes is None else sigma_and_end(laws.sizes),
             "histograms": laws.histograms if laws.sizes else 0,
             "measured": [
-                {
-                    "measure": name,
-                    "of": of,
-                    "values": law.values,
-                    "norms": list(self._norms(law)),
-                    **sigma_and_end(law),
-                }
+                {"measure": name, "of": of, "values": law.values, "norms": list(self._norms(law))}
+                | sigma_and_end(law)
                 for name, of, law in measured
             ],
         }
@@ -272,19 +267,11 @@ class RoundsSelection(SpendingPlan):
                 for at, most, full in zip(levels, found.at_most, weights, strict=True)
             ]
         for name, law, one in zip(self.sums, self.laws.sums, found.sums, strict=True):
-            facts = law_facts(law.noise, 1)
+            own = {"law": law_facts(law.noise, 1)}
+            parts = zip(levels, one.norms, one.beyond, self._norms(law), strict=True)
             out[name] = [
-                {
-                    "of": "sum",
-                    "levels": at,
-                    "bound": bound,
-                    "beyond": more,
-                    "norm": norm,
-                    "law": facts,
-                }
-                for at, bound, more, norm in zip(
-                    levels, one.norms, one.beyond, self._norms(law), strict=True
-                )
+                {"of": "sum", "levels": at, "bound": bound, "beyond": more, "norm": norm} | own
+                for at, bound, more, norm in parts
             ]
         return out
 
