@@ -7,6 +7,7 @@ that a change makes a claim stronger, or another one.
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import math
 import random
@@ -158,6 +159,8 @@ def forged(before: Any, after: Any) -> list[Path]:
         elif name == "bound":
             found_one = "auto" in before["measures"][path[1]]["spec"]
             weaker = found_one and _is_number(new) and new > 0
+        elif path[0] == "measures" and name in ("edges", "at", "value"):
+            weaker = name != "edges" or _rises(after["measures"][path[1]].get("edges"))
         elif path == ("at_most",) and mechanism == "rollup":
             weaker = old in (None, MISSING) and not _has_noise(before)
         elif name == "hidden_below":  # an earlier version told one number for both
@@ -208,6 +211,13 @@ def forged(before: Any, after: Any) -> list[Path]:
         if not weaker:
             found.append(path)
     return found
+
+
+def _rises(edges: Any) -> bool:
+    """Whether edges of bins are numbers in rising order. No noise depends on where bins lie."""
+    if not isinstance(edges, list) or not all(map(_is_number, edges)):
+        return False
+    return all(a < b for a, b in itertools.pairwise(edges))
 
 
 def _has_noise(receipt: Any) -> bool:

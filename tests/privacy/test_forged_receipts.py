@@ -99,6 +99,10 @@ MEASURES: Facts = {
     "d": dp.distinct("b"),
     "auto": dp.sum("x", lower="auto", upper="auto"),
 }
+IN_BINS: Facts = {
+    "m": dp.median("x", lower=0, upper=500),
+    "h": dp.histogram("x", lower=0, upper=9, bins=[2, 5]),
+}
 BY_ROUNDS: Facts = {"user": "u", "contribution": "items", "epsilon": 6.0, "delta": 1e-6}
 A_PERIOD: Facts = {"period": ("when", "2026-W02"), "data": "new"}
 
@@ -165,6 +169,10 @@ MADE: dict[str, Callable[[], Any]] = {
     "measured, heavy": lambda: rollup(heavy="s", threshold=300.5, epsilon=8.0),
     "measured, listed": lambda: ROWS.dp.rollup(
         ["a"], measures={"n": dp.count()}, keys=["x", "y"], epsilon=1.0
+    ),
+    "in bins": lambda: ROWS.dp.rollup(["a", "b"], measures=IN_BINS, epsilon=8.0, delta=1e-6),
+    "in bins, users": lambda: ROWS.dp.rollup(
+        ["a"], measures={"h": IN_BINS["h"]}, keys=["x", "y"], epsilon=1.0, user="u"
     ),
     "mean and sum": lambda: rollup(measures={"m": MEASURES["m"], "s": MEASURES["s"]}),
     "different values": lambda: hhh(mechanism="streaming", **ITEMS, max_contributions=2),
@@ -240,6 +248,23 @@ def said(**changes: Any) -> Change:
 def without(name: str, **changes: Any) -> Change:
     """The receipt does not tell what the game is not of."""
     return lambda proof, receipt: (receipt.pop(name), proof["game"].update(changes))
+
+
+def in_bins(proof: Facts, of: str) -> Facts:
+    """The draw of a kind for the median."""
+    drawn = proof["game"]["steps"][1]["game"]["drawn"]
+    (found,) = (each for each in drawn if (each["measure"], each["of"]) == ("m", of))
+    one: Facts = found
+    return one
+
+
+def undrawn(of: str) -> Change:
+    """The proof is without a draw of the median."""
+
+    def changed(proof: Facts, receipt: Facts) -> None:
+        proof["game"]["steps"][1]["game"]["drawn"].remove(in_bins(proof, of))
+
+    return changed
 
 
 def half(side: int, place: int, change: Callable[[Any], object]) -> Change:
@@ -428,6 +453,39 @@ FORGED: dict[tuple[str, str], Change] = {
     ("rollup of users", "more rows of each"): lambda p, r: r["measures"]["n"].update(
         spec="count(at_most=9)"
     ),
+    ("in bins", "groups of bins that are not paid for"): undrawn("groups"),
+    ("in bins", "numbers of values that are not paid for"): undrawn("values"),
+    ("in bins", "bins that are not paid for"): undrawn("bins"),
+    ("in bins", "a finer scale"): lambda p, r: in_bins(p, "bins").update(scale="1/8"),
+    ("in bins", "a finer scale in both"): lambda p, r: (
+        in_bins(p, "bins").update(scale="1/8"),
+        r["measures"]["m"]["noise"][0]["scales"].update(parts=0.125),
+    ),
+    ("in bins", "a user in two bins"): lambda p, r: in_bins(p, "bins").update(at_most=2),
+    ("in bins", "another unit"): lambda p, r: in_bins(p, "groups").update(unit=2),
+    ("in bins", "edges that do not rise"): lambda p, r: r["measures"]["m"]["edges"].reverse(),
+    ("in bins", "an edge twice"): lambda p, r: r["measures"]["m"]["edges"].insert(
+        3, r["measures"]["m"]["edges"][3]
+    ),
+    ("in bins", "edges of texts"): lambda p, r: r["measures"]["m"].update(edges=["0", "1", "2"]),
+    ("in bins", "no edges"): lambda p, r: r["measures"]["m"].pop("edges"),
+    ("in bins", "two edges"): lambda p, r: r["measures"]["h"].update(edges=[0, 9]),
+    ("in bins", "so few edges that no groups are drawn"): lambda p, r: r["measures"]["m"].update(
+        edges=[0, 1, 500]
+    ),
+    ("in bins", "so many edges that groups are drawn"): lambda p, r: r["measures"]["h"].update(
+        edges=[n / 4 for n in range(37)]
+    ),
+    ("in bins", "a lower bound beyond the edges"): lambda p, r: r["measures"]["m"].update(lower=-1),
+    ("in bins", "an upper bound beyond the edges"): lambda p, r: r["measures"]["m"].update(
+        upper=1000
+    ),
+    ("in bins", "a sum"): lambda p, r: r["measures"]["m"].update(spec="sum(x, 0, 500)"),
+    ("in bins", "noise of groups left out"): lambda p, r: r["measures"]["m"]["noise"].pop(),
+    ("in bins, users", "whole users"): lambda p, r: r["measures"]["h"]["noise"][0].update(unit=1),
+    ("in bins, users", "a unit of all users"): lambda p, r: [
+        each.update(unit=2 * each["unit"]) for each in p["game"]["drawn"]
+    ],
     ("rounds", "another threshold"): said(threshold=2),
     ("rounds", "counts with less noise"): lambda p, r: r["noise"]["release"].update(highest=1.0),
     ("rounds", "rounds with less noise"): lambda p, r: r["noise"]["rounds"][0].update(sd=1.0),
