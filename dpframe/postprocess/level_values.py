@@ -131,7 +131,8 @@ def typed_values(
         return chosen
     missing = np.isnan(chosen)
     if kind == "BIGINT":
-        return pd.array(np.where(missing, 0, np.rint(chosen)).astype(np.int64)).astype("Int64")
+        whole = np.where(missing, 0, np.rint(chosen)).astype(np.int64)
+        return pd.arrays.IntegerArray(whole, missing)
     micros = pa.array(np.rint(np.where(missing, 0, chosen) * 1e6).astype(np.int64), mask=missing)
     if kind == "INTERVAL":
         return micros.cast(pa.duration("us")).to_pandas()

@@ -317,3 +317,10 @@ def test_polars_has_them_too() -> None:
     assert set(found["size"].drop_nulls()) == {"small", "mid"}
     if isinstance(found.schema["size"], pl.Enum):
         assert "secret" not in found.schema["size"].categories
+
+
+@pytest.mark.parametrize("kind", ["BIGINT", "DOUBLE", "DATE", "TIMESTAMP", "INTERVAL"])
+def test_missing_values_of_results_are_missing_in_every_type(kind: str) -> None:
+    """A quantile that nothing is known of is none, never 0."""
+    column = level_values.typed_values(np.array([np.nan, 86_400.0]), kind, np.array([1, 0]))
+    assert pd.Series(column).isna().tolist() == [False, True]
