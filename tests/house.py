@@ -388,7 +388,8 @@ class House:
 
 PUBLIC_METHODS = {
     ("Ledger", "spent"), ("Ledger", "left"), ("Ledger", "within"), ("Ledger", "drawing"),
-    ("ResultMethods", "below"), ("ResumingLedger", "drawing"),
+    ("ResultMethods", "above"), ("ResultMethods", "below"),
+    ("ResumingLedger", "drawing"),
 }  # fmt: skip
 """Methods that users call, whose names stay."""
 

@@ -1,5 +1,5 @@
 """Make a release: count, charge, draw, tidy; what a call says of its data, and what is left in its
-ledger.
+ledger or in files.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from dpframe.asking.call_arguments import data_name
 from dpframe.asking.card import Line
 from dpframe.asking.level_plan import Draws, MechanismInput, Plan, Spends
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.common.digest import seal_frame
+from dpframe.common.digest import RECEIPT, seal_frame
 from dpframe.common.progress import part
-from dpframe.errors import ParameterError, SourceError
+from dpframe.errors import ParameterError, ParameterTypeError, SourceError
 from dpframe.periods import USERS, Period, as_period
 from dpframe.sources.source_relations import (
     PeriodReading,
@@ -371,3 +371,53 @@ def receipt_in_metadata(metadata: dict[bytes, bytes] | None) -> Receipt | None:
             "program wrote it."
         )
     return Receipt(facts)
+
+
+SAVED = ".parquet"
+"""How files of results end that keep the digest of their rows."""
+
+
+def _saved_frame(role: str, path: str) -> pd.DataFrame:
+    """Return the frame of a saved result, with its receipt."""
+    import pandas as pd
+
+    from dpframe.common.files import file_of_path
+
+    try:
+        return pd.read_parquet(file_of_path(path))
+    except OSError as error:
+        why = error.strerror or "it is no such file"
+        raise ParameterError(f"{role} ({path!r}) cannot be read ({why}). Check the path.") from None
+    except ValueError:
+        raise ParameterError(
+            f"{role} ({path!r}) is no saved result. Pass a file that dpframe wrote."
+        ) from None
+
+
+def released_side(role: str, given: Any, ledger: object) -> tuple[pd.DataFrame, Receipt]:
+    """A frame and its receipt, from a frame, a release, a name in a ledger, or a file."""
+    from dpframe.ledger import chosen_ledger
+
+    if isinstance(given, str) and ledger is None and given.lower().endswith(SAVED):
+        given = _saved_frame(role, given)
+    if isinstance(given, str):
+        book = chosen_ledger(ledger)
+        if book is None:
+            raise ParameterError(
+                f"{role} ({given!r}) needs a ledger. Pass ledger=, or call dp.use_ledger first; or "
+                "pass two results that were saved as .parquet."
+            )
+        given = book.recall(given)
+    if isinstance(given, Release):
+        given = given.to_frame()
+    facts = getattr(given, "attrs", {}).get(RECEIPT)
+    if facts is None and not hasattr(given, "attrs"):
+        raise ParameterTypeError(
+            f"{role} must be a released frame or name; got {type(given).__name__}."
+        )
+    if not isinstance(facts, dict):
+        raise ParameterError(
+            f"{role} carries no receipt. Pass the frame that dpframe returned: some operations "
+            "drop its attrs."
+        )
+    return given, Receipt(facts)

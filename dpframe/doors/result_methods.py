@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from dpframe.common.calls import known_arguments
 from dpframe.common.files import PAGES, check_target, replace_file
-from dpframe.errors import ParameterError, ParameterTypeError
+from dpframe.errors import ParameterError
 
 if TYPE_CHECKING:
+    from datetime import date, timedelta
     from pathlib import Path
 
     import pandas as pd
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from dpframe.asking.privacy_receipt import Receipt
     from dpframe.asking.release import Release
     from dpframe.ledger import Ledger
-    from dpframe.postprocess.release_changes import ReleaseGiven
 
 
 @known_arguments
@@ -72,6 +72,131 @@ class ResultMethods:
         from dpframe.postprocess.shown_rows import share_frame
 
         return share_frame(self._frame, self.receipt, of=of, measure=measure)
+
+    def quantile(
+        self, at: float, measure: str | None = None, confidence: float | None = None
+    ) -> pd.DataFrame:
+        """Return a quantile of every node, of a measure that counted values in bins.
+
+        For a rollup with a median, quantiles or a histogram: any quantile follows from the numbers
+        in bins. For a whole frame, or rows of its lowest level. Free: made of released numbers.
+
+        Parameters
+        ----------
+        at
+            Which part of the values, above 0 and below 1: 0.95 for the value that 5 % exceed.
+        measure
+            The measure in bins; by default the first.
+        confidence
+            0.5 to 0.999999; by default the confidence of the frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each row of the result: the columns of its node; ``value``, ``lower`` and
+            ``upper``, in the type of the released quantiles (of a histogram: float64, or times and
+            durations); ``at_bound``, whether the interval reaches beyond a bound. ``value`` is
+            missing where the interval holds everything between the bounds. Each interval holds on
+            its own. A measure that asked for this quantile has the same numbers.
+
+        Raises
+        ------
+        ParameterError
+            The frame has no such measure, or lacks rows that are needed; ParameterTypeError for
+            ``at`` that is no number.
+
+        Examples
+        --------
+        >>> import pandas as pd, dpframe
+        >>> sales = pd.DataFrame({"shop": ["a"] * 900, "paid": [float(i % 90) for i in range(900)]})
+        >>> result = sales.dp.rollup(["shop"], "median(paid, 1, 100)", epsilon=9.0, delta=1e-6)
+        >>> bool(result.dp.quantile(0.9)["lower"][0] <= 80 <= result.dp.quantile(0.9)["upper"][0])
+        True
+        """
+        from dpframe.postprocess.shown_rows import quantile_frame
+
+        return quantile_frame(self._frame, self.receipt, at, measure=measure, confidence=confidence)
+
+    def above(
+        self,
+        value: float | str | date | timedelta,
+        measure: str | None = None,
+        confidence: float | None = None,
+    ) -> pd.DataFrame:
+        """Return which part of the values of every node is above a value.
+
+        For a frame as for :meth:`quantile`. Free: made of released numbers.
+
+        Parameters
+        ----------
+        value
+            A number, a date or time, or a duration, as the values are. Bins tell it at an edge: a
+            value between two edges is answered at the nearer one, in ``bins="whole"`` exactly.
+        measure, confidence
+            As for :meth:`quantile`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each row of the result: the columns of its node; ``edge``, the edge that was
+            used, which counts as above (but for the upper bound); ``share``, ``share_lower`` and
+            ``share_upper`` (float64; NaN, from 0 to 1, where nothing is known).
+
+        Raises
+        ------
+        ParameterError
+            As for :meth:`quantile`; ParameterTypeError for a ``value`` of another kind.
+
+        Examples
+        --------
+        >>> import pandas as pd, dpframe
+        >>> sales = pd.DataFrame({"shop": ["a"] * 900, "paid": [float(i % 90) for i in range(900)]})
+        >>> result = sales.dp.rollup(["shop"], "median(paid, 1, 100)", epsilon=9.0, delta=1e-6)
+        >>> result.dp.above(50)[["edge", "share"]].round(1).values.tolist()[0]
+        [49.5, 0.4]
+        """
+        from dpframe.postprocess.shown_rows import above_frame
+
+        return above_frame(self._frame, self.receipt, value, measure=measure, confidence=confidence)
+
+    def histogram(
+        self, measure: str | None = None, confidence: float | None = None
+    ) -> pd.DataFrame:
+        """Return the number of values in every bin, of every node, as a long frame.
+
+        For a frame as for :meth:`quantile`. Free: made of released numbers.
+
+        Parameters
+        ----------
+        measure, confidence
+            As for :meth:`quantile`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each bin of each row of the result that has numbers of its own, in their
+            order: the columns of its node; ``bin_lower`` and ``bin_upper``, its edges, as numbers,
+            times or durations, missing for what is beyond a bound; ``number``, ``number_lower`` and
+            ``number_upper`` (int64), which can be below 0. A bin holds its lower edge, and not its
+            upper one; the last holds the upper bound, too. Each interval holds on its own.
+
+        Raises
+        ------
+        ParameterError
+            As for :meth:`quantile`.
+
+        Examples
+        --------
+        >>> import pandas as pd, dpframe
+        >>> sales = pd.DataFrame({"shop": ["a"] * 900, "paid": [float(i % 90) for i in range(900)]})
+        >>> measure = dpframe.histogram("paid", lower=0, upper=90, bins=[30])
+        >>> result = sales.dp.rollup(["shop"], measure, epsilon=9.0, delta=1e-6)
+        >>> result.dp.histogram()["bin_lower"].tolist()[1:4]
+        [0.0, 30.0, 90.0]
+        """
+        from dpframe.postprocess.shown_rows import histogram_frame
+
+        return histogram_frame(self._frame, self.receipt, measure=measure, confidence=confidence)
 
     def save(self, path: str | Path, *, unescaped: bool = False) -> None:
         """Write a result to a file, in the format that the name of the file ends in.
@@ -148,7 +273,7 @@ class ResultMethods:
         >>> result.dp.top(1)[["prefix", "above_next"]].values.tolist()
         [['JFK', True]]
         """
-        from dpframe.postprocess.shown_rows import largest_rows
+        from dpframe.postprocess.shown_nodes import largest_rows
 
         return largest_rows(self._frame, self.receipt, n, by=by, level=level)
 
@@ -169,7 +294,7 @@ class ResultMethods:
         >>> result.dp.below("JFK")["prefix"].tolist()
         ['JFK / LAX']
         """
-        from dpframe.postprocess.shown_rows import subtree
+        from dpframe.postprocess.shown_nodes import subtree
 
         return subtree(self._frame, self.receipt, label)
 
@@ -220,7 +345,7 @@ class ResultMethods:
         >>> bool((wide["upper"] > result["upper"]).all()), wide.dp.receipt["confidence"]
         (True, 0.999)
         """
-        from dpframe.postprocess.release_changes import other_confidence
+        from dpframe.postprocess.shown_rows import other_confidence
 
         return other_confidence(
             self._frame, self.receipt, confidence, simultaneous=simultaneous, measures=measures
@@ -334,7 +459,7 @@ def change(
 ) -> pd.DataFrame:
     """Compare two releases: differences and ratios of nodes, with intervals.
 
-    Compares the numbers over all records under a node (``count``, a sum, a mean), which cover the
+    Compares the numbers over all records under a node (a count, a sum, a quantile), which cover the
     same set of records in both releases. ``residual`` is not compared: it depends on what else is
     reported. Free: made of released numbers.
 
@@ -344,7 +469,8 @@ def change(
         Two releases of one hierarchy, unit and measure: frames that dpframe returned, whole, or
         names of results in the ledger; without ``ledger`` also files of results, .parquet.
     measure
-        The measure of rollups that is compared; by default the first.
+        The measure of rollups that is compared, of several quantiles one, such as "spend_p95"; by
+        default the first.
     confidence
         0.5 to 0.999999; by default the confidence of the releases.
     simultaneous
@@ -381,8 +507,10 @@ def change(
     Notes
     -----
     Where the receipts tell the laws of both noises, which are independent, intervals follow from
-    their joint law (``how`` is "joint"); for means from new intervals of both releases ("widened");
-    otherwise from the ends in both frames ("as shown").
+    their joint law (``how`` is "joint"); for means, quantiles and histograms from new intervals of
+    both releases ("widened"); otherwise from the ends in both frames ("as shown"). Changes of times
+    are durations, without ratios; a quantile that can lie beyond a bound has a change without an
+    end there.
     docs/afterwards.md says when. No interval includes what clipping to bounds takes away, or the
     rounding of shares to 1/256.
 
@@ -403,12 +531,13 @@ def change(
     ['*', 'JFK']
     """
     from dpframe.asking.measure_texts import cut_words
+    from dpframe.asking.release import released_side
     from dpframe.common.digest import CHANGE
     from dpframe.postprocess.release_changes import change_frame
     from dpframe.questions.hhh.ask import HHH
 
     sides = [
-        _change_side(role, given, ledger) for role, given in (("before", before), ("after", after))
+        released_side(role, given, ledger) for role, given in (("before", before), ("after", after))
     ]
     found = change_frame(
         *sides,
@@ -421,59 +550,6 @@ def change(
     if cut := cut_words(sides[0][1], facts["measure"] or "count", total=True):
         facts["means"] += f". The intervals hold {cut}"
     return found
-
-
-SAVED = ".parquet"
-"""How files of results end that keep the digest of their rows."""
-
-
-def _saved_frame(role: str, path: str) -> pd.DataFrame:
-    """Return the frame of a saved result, with its receipt."""
-    import pandas as pd
-
-    from dpframe.common.files import file_of_path
-
-    try:
-        return pd.read_parquet(file_of_path(path))
-    except OSError as error:
-        why = error.strerror or "it is no such file"
-        raise ParameterError(f"{role} ({path!r}) cannot be read ({why}). Check the path.") from None
-    except ValueError:
-        raise ParameterError(
-            f"{role} ({path!r}) is no saved result. Pass a file that dpframe wrote."
-        ) from None
-
-
-def _change_side(role: str, given: Any, ledger: object) -> ReleaseGiven:
-    """Return one side of a change: a frame and its receipt."""
-    from dpframe.asking.privacy_receipt import Receipt
-    from dpframe.asking.release import Release
-    from dpframe.common.digest import RECEIPT
-    from dpframe.ledger import chosen_ledger
-
-    if isinstance(given, str) and ledger is None and given.lower().endswith(SAVED):
-        given = _saved_frame(role, given)
-    if isinstance(given, str):
-        book = chosen_ledger(ledger)
-        if book is None:
-            raise ParameterError(
-                f"{role} ({given!r}) needs a ledger. Pass ledger=, or call dp.use_ledger first; or "
-                "pass two results that were saved as .parquet."
-            )
-        given = book.recall(given)
-    if isinstance(given, Release):
-        given = given.to_frame()
-    facts = getattr(given, "attrs", {}).get(RECEIPT)
-    if facts is None and not hasattr(given, "attrs"):
-        raise ParameterTypeError(
-            f"{role} must be a released frame or name; got {type(given).__name__}."
-        )
-    if not isinstance(facts, dict):
-        raise ParameterError(
-            f"{role} carries no receipt. Pass the frame that dpframe returned: some operations "
-            "drop its attrs."
-        )
-    return given, Receipt(facts)
 
 
 CHANGE_FILES = (".parquet", ".csv", ".json", *PAGES)

@@ -88,6 +88,20 @@ class Bins:
 
         return between(0, len(self.edges))
 
+    @property
+    def are_whole_numbers(self) -> bool:
+        """Whether each bin between the bounds holds one whole number."""
+        *wide, last = (b - a for a, b in itertools.pairwise(self.edges))
+        return last == 0.5 and set(wide) == {1.0} and self.edges[0].is_integer()
+
+    def edge_above(self, value: float) -> int:
+        """The place of the edge that tells values above ``value`` from others: the next one, or in
+        bins of one whole number each the first beyond it."""
+        if self.are_whole_numbers:
+            return min(bisect.bisect_right(self.edges, value), len(self.edges) - 1)
+        place = bisect.bisect_left(self.edges, value, 1, len(self.edges) - 1)
+        return place - (value - self.edges[place - 1] < self.edges[place] - value)
+
     @cached_property
     def groups(self) -> tuple[int, ...]:
         """The sizes of groups of neighbouring bins that are measured, too; () for few bins, where

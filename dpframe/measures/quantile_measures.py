@@ -109,7 +109,7 @@ def quantile(
     >>> dp.quantile("amount", 0.95, lower=1, upper=500).spec
     'quantile(amount, 0.95, 1, 500)'
     """
-    part = _checked_part("at", at)
+    part = checked_part("at", at)
     return _binned_measure("quantile", column, lower, upper, bins, spacing, each, share, (part,))
 
 
@@ -144,7 +144,7 @@ def quantiles(
     """
     if isinstance(at, (str, bytes)) or not isinstance(at, Sequence):
         raise ParameterTypeError(f"at must be a list of parts such as [0.5, 0.95]; got {at!r}.")
-    parts = tuple(_checked_part("at", one) for one in at)
+    parts = tuple(checked_part("at", one) for one in at)
     if not 1 <= len(parts) <= MOST_QUANTILES:
         raise ParameterError(
             f"at has {len(parts)} parts; it must list from 1 to {MOST_QUANTILES}, "
@@ -192,7 +192,8 @@ MOST_QUANTILES = 20
 """The most quantiles of one measure: each has four columns."""
 
 
-def _checked_part(name: str, value: object) -> float:
+def checked_part(name: str, value: object) -> float:
+    """A part of values, such as 0.5 for the median."""
     number = checked_number(name, value)
     if not 0 < number < 1:
         raise ParameterError(

@@ -141,11 +141,14 @@ def shown_ends(
     (b_low, b_high), (a_low, a_high) = ends
     units = _differences(a_low, b_high), _differences(a_high, b_low)
     ratio = None
-    if before.nonnegative and after.nonnegative:
+    if before.has_ratio and after.has_ratio:
         ratio = (
             [max(0.0, a / b) if b > 0 else 0.0 for a, b in zip(a_low, b_high, strict=True)],
             [max(0.0, a / b) if b > 0 else math.inf for a, b in zip(a_high, b_low, strict=True)],
         )
+        for row, least in enumerate(zip(a_low, b_low, strict=True)):
+            if -math.inf in least:  # a quantile that can be below its lower bound, and below 0
+                ratio[0][row] = ratio[1][row] = math.nan
     return _change_ends(before, after, min(held, 1.0), released, units, ratio, Fraction(1))
 
 
@@ -217,7 +220,7 @@ def joint_ends(before: Side, after: Side, *, confidence: float, simultaneous: bo
     lower = [a[0] - b[1] - half for b, a, half in pairs]
     upper = [a[1] - b[0] + half for b, a, half in pairs]
     ratio = None
-    if before.nonnegative and after.nonnegative:
+    if before.has_ratio and after.has_ratio:
         ratio = _quotient_intervals(one, other, below, above, 1 - joint)
     if adjusted:  # narrowed to what the intervals of each number on its own allow
         single = 1 - shared.noise * SINGLE

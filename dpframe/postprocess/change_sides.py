@@ -25,7 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -51,7 +51,11 @@ from dpframe.postprocess.legacy import (
     planned_test_law,
     selects_by_number,
 )
+from dpframe.postprocess.quantiles import shown_bins
 from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Place = tuple[int, Hashable]
 """A node: its level, and the last entry of its lineage, None for the root."""
@@ -246,6 +250,7 @@ class Side:
 
     ``worth`` has the least and the most that a unit of the selection adds to a number. ``covers``
     has the rows of unreported nodes with reported nodes below, if there are no ``drawn`` numbers.
+    ``like`` is a column of the values, if they are times or durations, which are in seconds here.
     ``drawn`` is None if the receipt does not tell the law of the noise, and ``unknown`` says why;
     ``means`` then gives ends for any confidence, if these are known. ``selected`` says why the
     intervals do not all hold together, if they do not.
@@ -257,6 +262,7 @@ class Side:
     upper: Numbers
     whole: bool
     nonnegative: bool
+    has_ratio: bool
     confidence: float
     reported: int
     hidden: HiddenBound
@@ -267,6 +273,7 @@ class Side:
     means: Callable[[float], tuple[Numbers, Numbers]] | None = None
     unknown: str = ""
     selected: str = ""
+    like: pd.Series | None = None
 
     def hides(self, row: int, chance: float) -> tuple[Fraction | float, Fraction | float]:
         """The least and the most that a true number has beside its drawn part, in the numbers of
@@ -293,12 +300,16 @@ def side_of(
     """A release as one side of a change. For each node of ``places``, ``at`` has its row in the
     frame of the release, or -1 if the release does not report the node."""
     hidden, kind = hidden_bound(nodes, plan_again), columns.kind
+    facts = nodes.receipt["measures"][columns.measure] if nodes.is_rollup else {}
     drawn, means, unknown, selected = None, None, "", ""
     try:
         if kind == "mean":
             means = partial(_mean_ends, mean_noise(nodes, name), at)
             unknown = f"measure ({name!r}) is a mean, and what it is a quotient of is not shown."
-        elif nodes.is_rollup and nodes.receipt["measures"][name].get("adds_up") is False:
+        elif kind in ("quantile", "histogram"):
+            means = _ends_of_bins(nodes, columns, at)
+            unknown = f"measure ({name!r}) follows from numbers in bins."
+        elif nodes.is_rollup and facts.get("adds_up") is False:
             means = partial(_mean_ends, rollup_noise(nodes, name)[0], at)
             unknown = f"measure ({name!r}) has noise in other units in each release."
         elif nodes.is_rollup:
@@ -317,6 +328,9 @@ def side_of(
     value, lower, upper = (
         _column_at(nodes, column, at) for column in (columns.value, columns.lower, columns.upper)
     )
+    values = nodes.frame[columns.value]
+    timed = kind == "quantile" and facts["value"] != "number"
+    below_zero = not _is_nonnegative(facts, kind)
     covers = frozenset[int]()
     if nodes.receipt["mechanism"] in SUMMED and drawn is None:  # what is below is not bounded
         below = topmost_below(nodes)
@@ -327,31 +341,58 @@ def side_of(
         value=value,
         lower=lower,
         upper=upper,
-        whole=nodes.frame[columns.value].dtype.kind in "iu",
-        nonnegative=_is_nonnegative(nodes, name, kind),
+        whole=values.dtype.kind in "iu",
+        nonnegative=kind != "quantile" and not below_zero,
+        has_ratio=not below_zero and (not timed or facts["value"] == "duration"),
         confidence=float(nodes.receipt["confidence"]),
         reported=max(1, len(nodes.frame)),
         hidden=hidden,
-        worth=_worth_of_unit(nodes, name, kind, hidden),
+        worth=_worth_of_unit(nodes, columns, hidden),
         kept=_smallest_shown(nodes),
         covers=covers,
         drawn=drawn,
         means=means,
         unknown=unknown,
         selected=selected,
+        like=values if timed else None,
     )
 
 
 def _column_at(nodes: ShownNodes, column: str, at: Sequence[int]) -> Numbers:
-    values = nodes.frame[column].tolist()
+    plain = nodes.frame[column].dtype == np.int64  # NumPy's, which has no missing values
+    values = (nodes.frame[column] if plain else nodes.numbers(column)).tolist()
     return [None if row < 0 else values[row] for row in at]
 
 
-def _is_nonnegative(nodes: ShownNodes, name: str, kind: str) -> bool:
-    if kind not in ("sum", "mean"):
+def _is_nonnegative(facts: Mapping[str, Any], kind: str) -> bool:
+    if kind not in ("sum", "mean", "quantile"):
         return True
-    lower = nodes.receipt["measures"][name]["lower"]
+    lower = facts["lower"]
     return lower is not None and float(lower) >= 0
+
+
+def _ends_of_bins(
+    nodes: ShownNodes, columns: MeasureColumns, at: Sequence[int]
+) -> Callable[[float], tuple[Numbers, Numbers]]:
+    """Ends for a quantile or a number of values, for any confidence. They are infinite where
+    nothing is known, and where an interval reaches beyond a declared bound."""
+    known, n = shown_bins(nodes, columns.measure), len(nodes.level)
+    at_part = columns.at
+
+    def ends(confidence: float) -> tuple[Numbers, Numbers]:
+        if at_part is None:
+            number, lower, upper = known.number(n, confidence)
+            missing = np.isnan(number)
+            both = np.where(missing, 0, lower), np.where(missing, np.inf, upper)
+        else:
+            found = known.node.quantile(at_part, confidence, known.grain)
+            lower = np.where(found.below, -np.inf, found.lower)
+            upper = np.where(found.above, np.inf, np.minimum(found.upper, known.highest))
+            both = known.spread(lower, n, -np.inf), known.spread(upper, n, np.inf)
+        first, last = ([None if r < 0 else float(end[r]) for r in at] for end in both)
+        return first, last
+
+    return ends
 
 
 def _smallest_shown(nodes: ShownNodes) -> SmallestShown | None:
@@ -401,21 +442,21 @@ def _mean_ends(
 
 
 def _worth_of_unit(
-    nodes: ShownNodes, name: str, kind: str, hidden: HiddenBound
+    nodes: ShownNodes, columns: MeasureColumns, hidden: HiddenBound
 ) -> tuple[Fraction, Fraction] | None:
     """The least and the most that a unit of the selection adds to a number; None if not known."""
     own = 1 / Fraction(hidden.grid)
     if not nodes.is_rollup:
         return Fraction(0), own
     receipt, by_user = nodes.receipt, nodes.receipt.get("user") is not None
-    facts = receipt["measures"][name]
+    facts, kind = receipt["measures"][columns.measure], columns.kind
     if hidden.grid != (SHARE_GRID if by_user else 1):
         return None
     if kind == "count" and "at_most" not in str(facts["spec"]):
         return Fraction(0), own
     if by_user:  # a small share can hold all of a user's values
         return None
-    if kind in ("count", "distinct"):
+    if kind in ("count", "distinct", "histogram"):
         return Fraction(0), own
     if kind != "sum" or not all(isinstance(facts[end], int | float) for end in ("lower", "upper")):
         return None

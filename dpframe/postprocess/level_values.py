@@ -20,6 +20,7 @@ from dpframe import _duck
 from dpframe.common.texts import ascending_order, identifier
 from dpframe.hierarchy import INVALID, OTHER, Hierarchy
 from dpframe.hierarchy._base import LEVEL_COLUMN_TYPES, has_zone
+from dpframe.postprocess.shown_nodes import type_of_values
 
 # DuckDB reads more than it writes (``' 7'``, ``1e3``, ``1_000``). From texts in that usual form
 # DuckDB and Arrow make the same values, and Arrow makes them without starting a statement, which
@@ -140,6 +141,13 @@ def typed_values(
     if kind == "DATE":
         return pd.array(moments.cast(pa.date32(), safe=False), dtype=pd.ArrowDtype(pa.date32()))
     return moments.to_pandas().astype(PANDAS.get(kind, "datetime64[us]"))
+
+
+def values_like(values: NDArray[np.generic] | pa.Array, column: pd.Series) -> pd.Series:
+    """Values as :func:`typed_values` takes them, in the type of a column that it made."""
+    kind = type_of_values(column)
+    made = pd.Series(typed_values(values, kind, np.arange(len(values))))
+    return made.astype(column.dtype)
 
 
 def _typed_column(texts: pa.Array | pa.ChunkedArray, kind: str) -> pd.Series:

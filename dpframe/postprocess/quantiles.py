@@ -42,14 +42,25 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
-from dpframe.measures.bins import DIGITS, Bins
+from dpframe.measures.bins import DAY, DIGITS, Bins
+from dpframe.measures.measure import BINS_END
+from dpframe.postprocess.shown_nodes import ShownNodes, type_of_values
 from dpframe.postprocess.tree_squares import checked_forest, totals_of
-from dpframe.postprocess.weighted_laplace import whole_half_width
+from dpframe.postprocess.weighted_laplace import (
+    CELLS,
+    SURE,
+    deviation_factor,
+    share_factor,
+    whole_half_width,
+)
 
 Reals = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
-SURE = 2.0
+GRAINS = {"BIGINT": 1.0, "DATE": DAY}
+"""What values of a type are multiples of, as numbers in bins."""
+
+CLEAR = 2.0
 """Standard deviations of noise from which on an edge is surely on one side of a quantile."""
 
 
@@ -104,19 +115,23 @@ def _edge_weights(bins: Bins, at: float) -> Reals:
     return np.tri(bins.size - 1, bins.size) - at
 
 
+def _draw_weights(weights: Reals, bins: Bins, ratio: float) -> Reals:
+    """How far every draw of a part moves weighted sums of bins, in standard deviations of one bin;
+    shape (sums, draws)."""
+    if not bins.groups or ratio == np.inf:
+        return weights
+    each = np.asarray(bins.groups)
+    gain = np.add.reduceat(weights, bins.group_starts, axis=1) / (ratio + each)
+    alone = weights - np.repeat(gain, each, axis=1)
+    return np.concatenate([alone, math.sqrt(ratio) * gain], axis=1)
+
+
 def _noise_of_sums(weights: Reals, bins: Bins, ratio: float) -> tuple[Reals, Reals]:
     """The variance of weighted sums of bins, in variances of one bin, and the largest share of one
     draw in it."""
-    if not bins.groups or ratio == np.inf:
-        squares = weights**2
-        factor = squares.sum(axis=1)
-        return factor, squares.max(axis=1) / factor
-    each = np.asarray(bins.groups)
-    gain = np.add.reduceat(weights, bins.group_starts, axis=1) / (ratio + each)
-    alone = (weights - np.repeat(gain, each, axis=1)) ** 2
-    together = ratio * gain**2
-    factor = alone.sum(axis=1) + together.sum(axis=1)
-    return factor, np.maximum(alone.max(axis=1), together.max(axis=1)) / factor
+    squares = _draw_weights(weights, bins, ratio) ** 2
+    factor = squares.sum(axis=1)
+    return factor, squares.max(axis=1) / factor
 
 
 def whole_bins(bins: Reals, unit: int) -> Whole:
@@ -198,19 +213,20 @@ class NodeBins:
 
     def share_above(self, value: float, confidence: float) -> tuple[Reals, Reals, Reals, float]:
         """Which part of the values is above the edge next to ``value``, with an interval, and that
-        edge. NaN, from 0 to 1, where nothing is known."""
-        edge = int(np.argmin(np.abs(np.array(self.bins.edges) - value)))
+        edge. NaN, from 0 to 1, where nothing is known.
+
+        A value at the edge counts as above, but for the last edge. In bins of one whole number each
+        the edge is the whole number after ``value``, so that what is above is exact.
+        """
+        edge = self.bins.edge_above(value)
         total = self.running_totals[:, -1]
         above = total - self.running_totals[:, edge]
-        ends = np.zeros((len(total), 2))
-        ends[:, 1] = 1.0
-        for side, keep in ((0, 1), (1, -1)):  # the share p is ruled out by the noise in above - p N
-            ends[:, side] = _share_end(self, edge, above, total, confidence, keep)
         with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.where(total > 0, above / total, np.nan)
-        unknown = (ends[:, 0] <= 0) & (ends[:, 1] >= 1)
-        share = np.clip(share, *ends.T)
-        return np.where(unknown, np.nan, share), ends[:, 0], ends[:, 1], self.bins.edges[edge]
+            share = np.clip(np.where(total > 0, above / total, np.nan), 0.0, 1.0)
+        noise = _ShareNoise.of(self, edge, confidence)
+        ends = [noise.end(above, total, share, outer) for outer in (0.0, 1.0)]
+        unknown = (ends[0] <= 0) & (ends[1] >= 1)
+        return np.where(unknown, np.nan, share), *ends, self.bins.edges[edge]
 
     def quantile(self, at: float, confidence: float, grain: float = 0.0) -> Quantile:
         """The quantile of every node, and its interval. If values are multiples of ``grain``, all
@@ -245,14 +261,16 @@ class NodeBins:
             value=value,
             lower=lower,
             upper=upper,
-            at_bound=(first == 0) | (last == size - 1),
+            below=first == 0,
+            above=last == size - 1,
+            unknown=(first <= 1) & (last >= size - 2),
         )
 
     def _passage(self, passed: Reals, weights: Reals) -> Reals:
         """Where G passes 0, in numbers of bins from the first edge; fractions within a bin."""
         factor, _ = _noise_of_sums(weights, self.bins, self.ratio)
         sd = np.sqrt(self.variance[:, None] * factor) / self.unit
-        z = passed / (SURE * sd)
+        z = passed / (CLEAR * sd)
         clipped = np.clip(z, -1, 1)  # an antiderivative of clip((1 - z) / 2, 0, 1)
         area = np.where(z < -1, z, clipped / 2 - clipped**2 / 4 - 1 / 4)
         wide = np.diff(z, axis=1)
@@ -268,40 +286,203 @@ def _round_in_bin(value: Reals, wide: Reals) -> Reals:
     return np.where(ten >= 1, np.rint(value * ten) / ten, np.rint(value * ten) * (1 / ten))
 
 
-def _share_end(
-    node: NodeBins, edge: int, above: Whole, total: Whole, confidence: float, keep: int
-) -> Reals:
-    """One end of the shares that the noise does not rule out, on a grid of thousandths, outwards:
-    the lower end if ``keep`` is 1, else the upper one."""
-    grid = np.arange(SHARES + 1) / SHARES
-    size = node.bins.size
-    weights = (np.arange(size) > edge)[None, :] - grid[:, None]
-    half = node.half_widths(weights, confidence, 1.0)
-    apart = above[:, None] - grid[None, :] * total[:, None]
-    fits = np.abs(apart) <= half
-    fits[:, 0] |= ~fits.any(axis=1)
-    fits[:, -1] |= ~fits.any(axis=1)
-    if keep == 1:
-        return np.maximum(np.argmax(fits, axis=1) - 1, 0) / SHARES
-    return np.minimum(SHARES + 1 - np.argmax(fits[:, ::-1], axis=1), SHARES) / SHARES
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _ShareNoise:
+    """The noise in A - p N, with A values above an edge, N values, and a share p.
+
+    Its standard deviation is the length of a vector that is linear in p, so convex in p; ``square``
+    has the coefficients of its square, in units squared. A share is ruled out from below if
+    A - p N is more than ``factor`` standard deviations, and rounding: a linear function less a
+    convex one, so that what is ruled out on one side of A / N is one stretch. Its end is found by
+    halving. ``factor`` is at least that of every share's largest draw.
+    """
+
+    square: Reals
+    factor: Reals
+    unit: int
+
+    @classmethod
+    def of(cls, node: NodeBins, edge: int, confidence: float) -> _ShareNoise:
+        bins = node.bins
+        told = np.array([np.arange(bins.size) > edge, np.ones(bins.size)], dtype=np.float64)
+        a, b = _draw_weights(told, bins, node.ratio)
+        own, both, whole = a @ a, a @ b, b @ b
+        with np.errstate(divide="ignore", invalid="ignore"):  # where a draw's share is largest
+            peak = (b * own - a * both) / (b * both - a * whole)
+        tried = np.clip(np.append(np.nan_to_num(peak), [0.0, 1.0]), 0.0, 1.0)
+        _, shares = _noise_of_sums(told[0] - tried[:, None] * told[1], bins, node.ratio)
+        return cls(
+            square=np.multiply.outer(node.variance, [own, -2 * both, whole]),
+            factor=_largest_factor(confidence, shares.max() / node.parts),
+            unit=node.unit,
+        )
+
+    def rules_out(self, above: Whole, total: Whole, share: Reals) -> NDArray[np.bool_]:
+        """Whether noise contradicts shares. Whole bins can move A - p N by at most 1, and whole
+        half widths are below ``factor`` standard deviations and 3 / 2."""
+        square = self.square[:, 0] + share * (self.square[:, 1] + share * self.square[:, 2])
+        half = (self.factor * np.sqrt(np.maximum(square, 0.0)) + 1.5) / self.unit + 1.0
+        found: NDArray[np.bool_] = np.abs(above - share * total) > half
+        return found
+
+    def end(self, above: Whole, total: Whole, share: Reals, outer: float) -> Reals:
+        """The end of the shares that are not ruled out between ``share`` and ``outer``, 0 or 1, by
+        less than 1e-12 outwards; ``outer`` where nothing is known."""
+        edge = np.full(len(total), outer)
+        inside = np.where(np.isnan(share), outer, share)
+        search = ~np.isnan(share) & self.rules_out(above, total, edge)
+        search &= ~self.rules_out(above, total, inside)
+        outside = edge.copy()
+        for _ in range(HALVINGS):
+            middle = (inside + outside) / 2
+            out = self.rules_out(above, total, middle)
+            inside, outside = np.where(out, inside, middle), np.where(out, middle, outside)
+        return np.where(search, outside, outer)
 
 
-SHARES = 1_000
-"""Shares are looked at in thousandths."""
+HALVINGS = 41
+"""How often the search for the end of an interval of shares is halved."""
+
+
+def _largest_factor(confidence: float, largest: Reals) -> Reals:
+    """The largest factor of sums in which no draw has more than a share of ``largest``."""
+    if confidence > SURE:
+        return np.full(len(largest), deviation_factor(confidence))
+    cell = np.minimum(largest * CELLS, CELLS - 1).astype(np.int64)
+    cells = np.arange(int(cell.max(initial=0)) + 1)
+    each = [share_factor(confidence, (one + 0.5) / CELLS) for one in cells.tolist()]
+    found: Reals = np.maximum.accumulate(each)[cell]
+    return found
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Quantile:
-    """One quantile at every node: float64 and whether the interval reaches beyond a bound."""
+    """One quantile at every node: float64; whether the interval reaches ``below`` the lower bound
+    or ``above`` the upper one, and whether it holds everything between the bounds, so that nothing
+    is known."""
 
     value: Reals
     lower: Reals
     upper: Reals
-    at_bound: NDArray[np.bool_]
+    below: NDArray[np.bool_]
+    above: NDArray[np.bool_]
+    unknown: NDArray[np.bool_]
 
-    def unknown(self, bins: Bins) -> NDArray[np.bool_]:
-        """Where the interval holds everything between the bounds, so that nothing is known."""
-        return (self.lower <= bins.edges[0]) & (self.upper >= bins.edges[-1])
+    @property
+    def at_bound(self) -> NDArray[np.bool_]:
+        return self.below | self.above
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BinsShown:
+    """What a release shows of a measure that counts values in bins: quantiles, or their number.
+
+    ``rows`` are the places of the rows with numbers of their own, one for each of ``node``;
+    ``at`` the quantiles, none for a histogram; ``highest`` the upper bound. Values are multiples of
+    ``grain``, any numbers if it is 0.
+    """
+
+    node: NodeBins
+    rows: Whole
+    at: tuple[float, ...]
+    highest: float
+    grain: float = 0.0
+
+    def columns(self, n: int, confidence: float) -> list[NDArray[np.generic] | pa.Array]:
+        """The columns of ``n`` rows, in the order of the measure's columns. Rows without numbers of
+        their own have missing values, and intervals from bound to bound."""
+        places = np.zeros(n, dtype=np.int64)
+        places[self.rows] = np.arange(len(self.rows))
+        missing = ~np.isin(np.arange(n), self.rows)
+        texts = bin_texts(self.node.numbers).take(pa.array(places, mask=missing))
+        if not self.at:
+            return [*self.number(n, confidence), texts]
+        shown = (end for at in self.at for end in self.quantile(at, n, confidence))
+        return [*shown, texts]
+
+    def number(self, n: int, confidence: float) -> list[NDArray[np.generic]]:
+        """The number of values of ``n`` rows, and both ends of its interval."""
+        found = self.node.number(confidence)
+        return [self.spread(values.astype(float), n, np.nan) for values in found]
+
+    def quantile(self, at: float, n: int, confidence: float) -> list[NDArray[np.generic]]:
+        """A quantile of ``n`` rows, both ends of its interval, and whether that reaches beyond a
+        bound."""
+        found = self.node.quantile(at, confidence, self.grain)
+        low = self.node.bins.edges[0]
+        return [
+            self.spread(np.where(found.unknown, np.nan, found.value), n, np.nan),
+            self.spread(found.lower, n, low),
+            self.spread(np.minimum(found.upper, self.highest), n, self.highest),
+            self.spread(found.at_bound, n, True),
+        ]
+
+    def spread(
+        self, values: NDArray[np.generic], n: int, other: float | bool
+    ) -> NDArray[np.generic]:
+        """Values at the rows with numbers, and ``other`` at the rest of ``n`` rows."""
+        out = np.full(n, other, dtype=values.dtype)
+        out[self.rows] = values
+        return out
+
+
+def shown_bins(nodes: ShownNodes, name: str) -> BinsShown:
+    """The bins of a measure in a release, from its rows and its receipt.
+
+    Every part at and below a row has noise of its own. Which these are is known in whole releases,
+    in rows of the lowest level, in cells, which have no rows below, and where every node is counted
+    on its own.
+
+    Raises
+    ------
+    ParameterError
+        Rows of the release are missing that may be below others, or two rows read alike.
+    """
+    facts = nodes.receipt["measures"][name]
+    bins = Bins(tuple(map(float, facts["edges"])))
+    texts = nodes.frame[f"{name}{BINS_END}"]
+    rows = np.flatnonzero(texts.notna().to_numpy())
+    parts = np.ones(len(rows), dtype=np.int64)
+    alone = nodes.hierarchy.has_cells or facts.get("adds_up") is False
+    if not (alone or (nodes.level == nodes.hierarchy.height).all()):
+        if not nodes.whole:
+            raise ParameterError(
+                "the noise in bins needs all rows of the release, or rows of its lowest level. Ask "
+                "the frame that dpframe returned, and then choose rows."
+            )
+        if nodes.alike.any():
+            raise ParameterError(
+                "some rows of this release read alike, so that the noise in their bins is not "
+                "known. Release with a hierarchy that tells them apart."
+            )
+        place = np.full(len(nodes.level) + 1, -1, dtype=np.int64)  # the last is of no ancestor
+        place[rows] = np.arange(len(rows))
+        parts = _parts_below(place[nodes.ancestor[rows]], nodes.level[rows])
+    scales = [float(said["scales"]["parts"]) for said in facts["noise"]]
+    shown = nodes.frame[next(c.value for c in nodes.measures.values() if c.measure == name)]
+    return BinsShown(
+        node=NodeBins(
+            bins=bins,
+            numbers=bins_of_texts(texts.iloc[rows].tolist(), bins.size),
+            parts=parts,
+            scale=scales[0],
+            ratio=(scales[-1] / scales[0]) ** 2,
+            unit=int(facts["noise"][0]["unit"]),
+        ),
+        rows=rows,
+        at=tuple(facts["at"]),
+        highest=float(facts["upper"]),
+        grain=GRAINS.get(type_of_values(shown), 0.0) if facts["at"] else 0.0,
+    )
+
+
+def _parts_below(ancestor: Whole, level: Whole) -> Whole:
+    """How many rows are at and below each, whatever their order; ``ancestor`` is -1 for none."""
+    out = np.ones(len(ancestor), dtype=np.int64)
+    for depth in range(int(level.max(initial=0)), 0, -1):
+        here = np.flatnonzero((level == depth) & (ancestor >= 0))
+        np.add.at(out, ancestor[here], out[here])
+    return out
 
 
 def bin_texts(numbers: Whole) -> pa.Array:

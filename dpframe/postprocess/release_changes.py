@@ -1,4 +1,4 @@
-"""Changes between two releases, and intervals at another confidence.
+"""Changes between two releases.
 
 **Changes** are of nodes of both releases, with intervals by the joint law of both noises.
 
@@ -10,9 +10,9 @@ How intervals are made, ``how``:
 
 * "joint": the laws of all numbers are known. N_a - N_b misses the true difference by X - Y, whose
   law is the convolution of both (:mod:`.joint_noise`).
-* "widened": for means, intervals of each release are known for any confidence, but not the law of
-  the difference. Ends are made as for "as shown", from intervals for the confidence that each
-  release needs, so that both hold together.
+* "widened": for means and what is counted in bins, intervals of each release are known for any
+  confidence, but not the law of the difference. Ends are made as for "as shown", from intervals
+  for the confidence that each release needs, so that both hold together.
 * "as shown": no law is known. The ends of both intervals as released, [a, b] and [c, d], give
   [a - d, b - c]; noises are independent, so that both hold with the product of their confidences.
 """
@@ -22,167 +22,26 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpframe.budget import as_float
 from dpframe.common.calls import shown_value
 from dpframe.common.digest import CHANGE, seal_frame
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import OTHER
 from dpframe.postprocess.change_ends import ChangeEnds, joint_ends, shown_ends
 from dpframe.postprocess.change_sides import Place, Side, node_place, side_of
-from dpframe.postprocess.known_noise import (
-    NOMINAL,
-    KnownNoise,
-    MeanNoise,
-    known_noise,
-    mean_noise,
-    rollup_noise,
-)
 from dpframe.postprocess.legacy import PlanAgain
-from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes, shown_nodes
+from dpframe.postprocess.shown_nodes import (
+    MeasureColumns,
+    ShownNodes,
+    checked_confidence,
+    shown_nodes,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
-
-LOWEST, HIGHEST = 0.5, 0.999999
-
-LINE = "new intervals"
-"""The name of the card's line on intervals that were computed after the release."""
-
-
-def other_confidence(
-    frame: pd.DataFrame,
-    receipt: Mapping[str, Any],
-    confidence: object,
-    *,
-    simultaneous: object,
-    measures: object = None,
-) -> pd.DataFrame:
-    """``result.dp.intervals``; see :meth:`dpframe.doors.result_methods.ResultMethods.intervals`."""
-    nodes = shown_nodes(frame, receipt, "intervals")
-    wanted = float(receipt["confidence"]) if confidence is None else checked_confidence(confidence)
-    if not isinstance(simultaneous, bool):
-        raise ParameterTypeError(
-            f"simultaneous must be True or False; got {shown_value(simultaneous)}."
-        )
-    kept, noises, left_out = _noises(nodes, measures)
-    each, intervals = wanted, len(nodes.frame) * len(noises)
-    if simultaneous:
-        _check_simultaneous(nodes)
-        each = 1 - (1 - wanted) / max(1, intervals)
-    out = kept.copy()
-    for noise in noises:
-        lower, upper = noise.ends(each, strict=simultaneous)
-        out[noise.columns.lower], out[noise.columns.upper] = lower, upper
-    adjusted = any(isinstance(n, KnownNoise) and n.adjusted is not None for n in noises)
-    facts = _interval_facts(
-        receipt, wanted, each if simultaneous else None, intervals, left_out, adjusted
-    )
-    out.attrs = deepcopy(frame.attrs)  # with those that callers added
-    return seal_frame(out, facts)
-
-
-def _noises(
-    nodes: ShownNodes, measures: object
-) -> tuple[pd.DataFrame, Sequence[KnownNoise | MeanNoise], list[str]]:
-    """The columns that are kept, the noise in the measures that the caller chose, and the names of
-    the other measures, which are left out."""
-    if not nodes.is_rollup:
-        if measures is not None:
-            raise ParameterError(
-                f"measures ({measures!r}) is for rollups, and this release has one number a row. "
-                "Leave it out."
-            )
-        return nodes.frame, [known_noise(nodes)], []
-    chosen = _choose_measures(nodes, measures)
-    noises: list[KnownNoise | MeanNoise] = []
-    for name in chosen:
-        if nodes.measures[name].kind == "mean":
-            noises.append(mean_noise(nodes, name))
-        else:
-            noises.extend(rollup_noise(nodes, name))
-    kept = {"level", "prefix", *nodes.hierarchy.label_columns}
-    for columns in (noise.columns for noise in noises):
-        kept |= {columns.value, columns.lower, columns.upper}
-    names = [name for name in nodes.frame.columns if name in kept]
-    return nodes.frame[names], noises, [name for name in nodes.measures if name not in chosen]
-
-
-def _choose_measures(nodes: ShownNodes, measures: object) -> list[str]:
-    """The names of the measures that the caller chose (by default all), in the frame's order."""
-    if measures is None:
-        return list(nodes.measures)
-    named = [measures] if isinstance(measures, str) else measures
-    if not isinstance(named, Sequence) or not named:
-        raise ParameterTypeError(f"measures must be a list of names; got {measures!r}.")
-    known = {nodes.measure(name)[0] for name in named if name is not None}
-    if len(known) != len(named):
-        raise ParameterError(f"measures ({measures!r}) must name each measure once.")
-    return [name for name in nodes.measures if name in known]
-
-
-def checked_confidence(confidence: object) -> float:
-    """The confidence of intervals that a caller asks for."""
-    number = as_float(confidence)
-    if number is None:
-        raise ParameterTypeError(f"confidence must be a number; got {shown_value(confidence)}.")
-    if not LOWEST <= number <= HIGHEST:
-        raise ParameterError(
-            f"confidence ({confidence!r}) must be a number from {LOWEST:g} to {HIGHEST:g}."
-        )
-    return number
-
-
-def _check_simultaneous(nodes: ShownNodes) -> None:
-    """Raise ParameterError if the noise of the counts decides which rows are shown, so that no
-    confidence holds for all intervals together."""
-    if nodes.is_flat:
-        raise ParameterError(
-            "simultaneous=True needs all released rows, and heavy_hitters keeps the largest. Ask "
-            "dp.hhh with the column as its only level."
-        )
-    if nodes.receipt["mechanism"] in NOMINAL:
-        raise ParameterError(
-            f"simultaneous=True does not hold for mechanism {nodes.receipt['mechanism']!r}, whose "
-            "counts also decided what is shown. Release with mechanism='offline'."
-        )
-
-
-def _interval_facts(
-    receipt: Mapping[str, Any],
-    confidence: float,
-    each: float | None,
-    intervals: int,
-    left_out: list[str],
-    adjusted: bool,
-) -> dict[str, Any]:
-    """The receipt, changed to say what the intervals are now. ``adjusted``: drawn numbers are not
-    shown, so that intervals computed again differ from the released ones at the same confidence."""
-    facts = {key: value for key, value in receipt.items() if key not in ("frame", "simultaneous")}
-    first = facts.get("released_confidence", receipt["confidence"])
-    card = [line for line in facts["card"] if line[0] != LINE]
-    how = f"confidence {confidence:g}"
-    if left_out:
-        known, before = facts["measures"], facts.get("measures_left_out", {})
-        facts["measures"] = {n: said for n, said in known.items() if n not in left_out}
-        facts["measures_left_out"] = {**before, **{n: known[n] for n in left_out}}
-    missing = list(facts.get("measures_left_out", {}))
-    if each is not None:
-        how += f", all {intervals} together"
-        facts["simultaneous"] = {"intervals": intervals, "each": each}
-    if each is None and confidence == first and not missing and not adjusted:
-        facts.pop("released_confidence", None)
-        return {**facts, "confidence": confidence, "card": card}
-    why = f"of lower and upper, computed after the release, which said {first:g}"
-    if missing:
-        why += f"; without columns of {', '.join(missing)}, which were released as well"
-    said = [LINE, how, why]
-    return {**facts, "confidence": confidence, "released_confidence": first, "card": [said, *card]}
-
 
 # What is compared are true numbers of nodes: both releases need one hierarchy, one counted unit
 # and, for a measure, the same bounds. Noise, budget, mechanism and what is shown may differ.
@@ -283,7 +142,7 @@ def check_measure(name: str, one: ShownNodes, other: ShownNodes) -> MeasureColum
     columns = one.measures[name]
     if not one.is_rollup:
         return columns
-    first, second = (side.receipt["measures"][name] for side in (one, other))
+    first, second = (side.receipt["measures"][columns.measure] for side in (one, other))
     was, now = (_spec_without_share(facts["spec"]) for facts in (first, second))
     if was != now:
         raise ParameterError(
@@ -525,23 +384,33 @@ def _frame_of_change(
     )
     out = out.iloc[order].reset_index(drop=True)
     out.attrs = {}
-    whole, drawn = sides[0].whole, sides[0].drawn
+    drawn = sides[0].drawn
     decimals = None if drawn is None else drawn.decimals
     for (role, intervals), side in zip(ends.sides.items(), sides, strict=True):
-        out[role] = nullable_column(side.value, side.whole)
-        for end, values in zip(("lower", "upper"), intervals, strict=True):
-            out[f"{role}_{end}"] = nullable_column(values, side.whole)
+        for end, values in zip(("", "_lower", "_upper"), (side.value, *intervals), strict=True):
+            out[f"{role}{end}"] = _shown_values(values, side, side.like)
     pairs = zip(sides[0].value, sides[1].value, strict=True)
     changes = [None if b is None or a is None else a - b for b, a in pairs]
     if decimals is not None:
         changes = [None if change is None else round(change, decimals) for change in changes]
-    for name, values in (("", changes), ("_lower", ends.lower), ("_upper", ends.upper)):
-        out[f"change{name}"] = nullable_column(values, whole)
+    lasting = None if sides[0].like is None else pd.Series(dtype="timedelta64[us]")
+    for end, values in (("", changes), ("_lower", ends.lower), ("_upper", ends.upper)):
+        out[f"change{end}"] = _shown_values(values, sides[0], lasting)
     for name, values in zip(("ratio", "ratio_lower", "ratio_upper"), ends.ratio, strict=True):
         out[name] = nullable_column(values, False, infinite=True)
     certain = [low > 0 or high < 0 for low, high in zip(ends.lower, ends.upper, strict=True)]
     out["more_than_noise"] = pd.array(certain, dtype="bool")
     return out
+
+
+def _shown_values(values: Sequence[Any], side: Side, like: pd.Series | None) -> Any:
+    """A column of numbers, or of times or durations of the type of another column."""
+    if like is None:
+        return nullable_column(values, side.whole)
+    from dpframe.postprocess.level_values import values_like  # loads pandas
+
+    known = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    return values_like(np.where(np.isinf(known), np.nan, known), like)
 
 
 def nullable_column(values: Sequence[Any], whole: bool, *, infinite: bool = False) -> Any:

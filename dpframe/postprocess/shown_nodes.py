@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpframe.budget import as_float
 from dpframe.common.calls import shown_value
 from dpframe.common.digest import FrameState, frame_state, released_columns
 from dpframe.errors import ParameterError, ParameterTypeError
@@ -225,14 +229,18 @@ class MeasureColumns:
     kind: str = "count"
     measure: str = ""
     """The name of the measure in the receipt."""
+    at: float | None = None
+    """Which part of the values a quantile is above."""
 
 
-def _numbers_of_measure(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What follows a measure's name in the columns of its numbers, and the kind of each."""
+def _numbers_of_measure(facts: Mapping[str, Any]) -> list[tuple[str, str, float | None]]:
+    """What follows a measure's name in the columns of its numbers, the kind of each, and its part
+    of the values."""
     kind = str(facts["spec"]).partition("(")[0]
     if kind == "quantiles":
-        return [(quantile_end(at), "quantile") for at in facts["at"]]
-    return [("", "quantile" if kind == "median" else kind)]
+        return [(quantile_end(at), "quantile", at) for at in facts["at"]]
+    at = facts["at"][0] if kind in ("median", "quantile") else None
+    return [("", kind if at is None else "quantile", at)]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -304,9 +312,10 @@ class ShownNodes:
                 upper=f"{name}{end}_upper",
                 kind=kind,
                 measure=name,
+                at=at,
             )
             for name, facts in named.items()
-            for end, kind in _numbers_of_measure(facts)
+            for end, kind, at in _numbers_of_measure(facts)
         }
 
     def measure(self, name: object) -> tuple[str, MeasureColumns]:
@@ -323,10 +332,38 @@ class ShownNodes:
         return name, self.measures[name]
 
     def numbers(self, column: str) -> NDArray[np.float64]:
-        """A column as float64, shape (n,), NaN for missing values."""
-        return np.asarray(
-            self.frame[column].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
-        )
+        """A column as float64, shape (n,), NaN for missing values; times in seconds since 1970,
+        durations in seconds."""
+        values = self.frame[column]
+        if values.dtype.kind not in "biuf":
+            micros = _microseconds(pa.array(values, from_pandas=True))
+            if micros is not None:
+                return micros.cast(pa.float64()).to_numpy(zero_copy_only=False) / 1e6
+        return np.asarray(values.astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan))
+
+
+def type_of_values(column: pd.Series) -> str:
+    """DuckDB's type of a column of values: BIGINT, DATE, TIMESTAMP with or without a zone,
+    INTERVAL, else DOUBLE."""
+    held = pa.array(column, from_pandas=True).type
+    if pa.types.is_date(held):
+        return "DATE"
+    if pa.types.is_timestamp(held):
+        return "TIMESTAMP" if held.tz is None else "TIMESTAMP WITH TIME ZONE"
+    if pa.types.is_duration(held):
+        return "INTERVAL"
+    return "BIGINT" if pa.types.is_integer(held) else "DOUBLE"
+
+
+def _microseconds(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray | None:
+    """Times since 1970, and durations, as whole numbers; None for other values."""
+    kind = values.type
+    if pa.types.is_duration(kind):
+        return values.cast(pa.duration("us"), safe=False).cast(pa.int64())
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        zone = getattr(kind, "tz", None)
+        return values.cast(pa.timestamp("us", zone), safe=False).cast(pa.int64())
+    return None
 
 
 def shown_nodes(
@@ -396,3 +433,121 @@ def check_column_clash(frame: pd.DataFrame, names: tuple[str, ...], what: str) -
             f"{what} would write column {taken[0]!r}, which the frame has already. Release under "
             "other names of columns."
         )
+
+
+LOWEST, HIGHEST = 0.5, 0.999999
+
+
+def checked_confidence(confidence: object) -> float:
+    """The confidence of intervals that a caller asks for."""
+    number = as_float(confidence)
+    if number is None:
+        raise ParameterTypeError(f"confidence must be a number; got {shown_value(confidence)}.")
+    if not LOWEST <= number <= HIGHEST:
+        raise ParameterError(
+            f"confidence ({confidence!r}) must be a number from {LOWEST:g} to {HIGHEST:g}."
+        )
+    return number
+
+
+# -- The largest rows of a release, and whether their order is certain ----------------------------
+
+
+ABOVE_NEXT = "above_next"
+"""Column: whether the order against the next row is certain."""
+
+
+def largest_rows(
+    frame: pd.DataFrame, receipt: Mapping[str, Any], n: object, *, by: object, level: object
+) -> pd.DataFrame:
+    """``result.dp.top``; see :meth:`dpframe.doors.result_methods.ResultMethods.top`."""
+    nodes = shown_nodes(frame, receipt, "top", cells=True)
+    most = _whole_argument("n", n, 1)
+    check_column_clash(frame, (ABOVE_NEXT,), "top")
+    _, columns = nodes.measure(by)
+    values = nodes.numbers(columns.value)
+    kept = np.flatnonzero(_level_mask(nodes, level))
+    missing = np.isnan(values[kept])
+    ranked = kept[np.lexsort((np.where(missing, 0.0, -values[kept]), missing))]
+    lower, upper = nodes.numbers(columns.lower)[ranked], nodes.numbers(columns.upper)[ranked]
+    following = np.append(upper, np.nan)[1:]  # NaN after the last row
+    unknown = np.isnan(lower) | np.isnan(following)
+    above = [
+        None if u else bool(lo > hi) for lo, hi, u in zip(lower, following, unknown, strict=True)
+    ]
+    out = frame.iloc[ranked[:most]].copy()
+    out[ABOVE_NEXT] = above[: len(out)]
+    out[ABOVE_NEXT] = out[ABOVE_NEXT].astype("boolean")
+    return out
+
+
+def _level_mask(nodes: ShownNodes, level: object) -> NDArray[np.bool_]:
+    if level is None:
+        return nodes.level > 0
+    if isinstance(level, str):
+        names = list(nodes.receipt["levels"])
+        if level not in names:
+            raise ParameterError(
+                f"level ({level!r}) must be a number or one of {', '.join(map(repr, names))}."
+            )
+        return np.equal(nodes.level, names.index(level) + 1)
+    return np.equal(nodes.level, _whole_argument("level", level, 0, nodes.hierarchy.height))
+
+
+def _whole_argument(name: str, value: object, low: int, high: int | None = None) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ParameterTypeError(f"{name} must be a whole number; got {shown_value(value)}.")
+    if int(value) < low or (high is not None and int(value) > high):
+        rule = f"at least {low}" if high is None else f"{low} to {high}"
+        raise ParameterError(f"{name} ({value!r}) must be {rule}.")
+    return int(value)
+
+
+# -- A node of a release by its label, and everything that is shown below it ----------------------
+
+
+LISTED = 10
+"""The most labels that an error message names."""
+
+
+def subtree(frame: pd.DataFrame, receipt: Mapping[str, Any], label: object) -> pd.DataFrame:
+    """``result.dp.below``; see :meth:`dpframe.doors.result_methods.ResultMethods.below`."""
+    nodes = shown_nodes(frame, receipt, "below")
+    top = _lineage_of_label(nodes, str(label))
+    rows = [place for place, line in enumerate(nodes.lineages) if line[: len(top)] == top]
+    return frame.iloc[rows]
+
+
+def _lineage_of_label(nodes: ShownNodes, label: str) -> tuple[Hashable, ...]:
+    """The lineage of the one node with this label: a prefix, else a value of a level's column.
+    ParameterError if there is none, or more than one."""
+    by_prefix: dict[tuple[Hashable, ...], str] = {}
+    by_label: dict[tuple[Hashable, ...], str] = {}
+    labels: dict[str, None] = {}
+    for line, prefix in zip(nodes.lineages, nodes.nodes["prefix"].astype(str), strict=True):
+        labels[prefix] = None
+        if prefix == label:
+            by_prefix[line] = prefix
+        if not nodes.hierarchy.label_columns:
+            continue
+        for depth, node in enumerate(line, 1):  # a node that is not shown has a label below it
+            assert isinstance(node, tuple)
+            labels[node[-1]] = None
+            if node[-1] == label:
+                by_label[line[:depth]] = " / ".join(node)
+    found = by_prefix or by_label
+    if not found:
+        near = difflib.get_close_matches(label, labels, n=1, cutoff=0.6)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ParameterError(
+            f"below ({label!r}) is no label that this frame shows.{hint} Pass a prefix, or a value "
+            "of a column of a level."
+        )
+    if len(found) > 1:
+        texts = list(dict.fromkeys(found.values()))
+        more = f" and {len(texts) - LISTED} more" if len(texts) > LISTED else ""
+        raise ParameterError(
+            f"below ({label!r}) is the label of {len(found)} nodes. Pass the prefix of one of "
+            f"them: {', '.join(map(repr, texts[:LISTED]))}{more}."
+        )
+    return next(iter(found))

@@ -6,21 +6,19 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe.asking.card import Line, Text, invalid_notices, wide_interval_notices
 from dpframe.asking.node_frame import node_columns
 from dpframe.asking.privacy_receipt import empty_result_notices, unseen_shares
 from dpframe.hierarchy import INVALID
-from dpframe.measures.bins import DAY
 from dpframe.measures.measure import Measure
-from dpframe.mechanisms.rollup import BinEstimate, Estimate, NoisyRollup
+from dpframe.mechanisms.rollup import Estimate, NoisyRollup
 from dpframe.mechanisms.weighted_rounds import FoundNodes
 from dpframe.postprocess.joint_noise import half_width
 from dpframe.postprocess.known_noise import steps_to_floats
 from dpframe.postprocess.level_values import typed_values
-from dpframe.postprocess.quantiles import bin_texts
+from dpframe.postprocess.quantiles import GRAINS, BinsShown
 from dpframe.postprocess.shown_nodes import nearest_reported
 from dpframe.postprocess.weighted_laplace import deviation_factor, mean_ends, whole_half_width
 from dpframe.questions.rollup.rollup_numbers import RollupNumbers
@@ -50,10 +48,15 @@ def rollup_frame(
                 columns[f"{name}{end}"] = values[order]
             continue
         if name in noisy.binned:
-            first = kinds[f"{name}{measure.columns[0]}"]
-            found = binned_columns(
-                measure, noisy.binned[name], len(order), plan.confidence, GRAINS.get(first, 0.0)
+            told, first = noisy.binned[name], kinds[f"{name}{measure.columns[0]}"]
+            shown = BinsShown(
+                node=told.node,
+                rows=told.rows,
+                at=measure.at,
+                highest=float(measure.upper or 0),
+                grain=GRAINS.get(first, 0.0) if measure.at else 0.0,
             )
+            found = shown.columns(len(order), plan.confidence)
             for end, values in zip(measure.columns, found, strict=True):
                 columns[f"{name}{end}"] = typed_values(values, kinds[f"{name}{end}"], order)
             continue
@@ -74,54 +77,6 @@ def rollup_frame(
         for end, values in zip(measure.columns, shown, strict=True):
             columns[f"{name}{end}"] = values[order]
     return pd.DataFrame(columns)
-
-
-GRAINS = {"BIGINT": 1.0, "DATE": DAY}
-"""What values of a type are multiples of, as numbers in bins."""
-
-
-def binned_columns(
-    measure: Measure, estimate: BinEstimate, n: int, confidence: float, grain: float
-) -> list[NDArray[np.generic] | pa.Array]:
-    """The columns of a measure in bins, in the order of ``measure.columns``. Rows without numbers
-    of their own have missing values, and intervals from bound to bound. Values are multiples of
-    ``grain``, any numbers if it is 0."""
-    node, rows = estimate.node, estimate.rows
-    texts = bin_texts(node.numbers).take(pa.array(_places_of_rows(rows, n)))
-    if measure.kind == "histogram":
-        ends = [
-            _spread(values.astype(float), rows, n, np.nan) for values in node.number(confidence)
-        ]
-        return [*ends, texts]
-    out: list[NDArray[np.generic] | pa.Array] = []
-    low, high = measure.bins.edges[0], measure.upper
-    assert isinstance(high, float)
-    for at in measure.at:
-        found = node.quantile(at, confidence, grain)
-        out += [
-            _spread(np.where(found.unknown(node.bins), np.nan, found.value), rows, n, np.nan),
-            _spread(found.lower, rows, n, low),
-            _spread(np.minimum(found.upper, high), rows, n, high),
-            _spread(found.at_bound, rows, n, True),
-        ]
-    return [*out, texts]
-
-
-def _spread(
-    values: NDArray[np.generic], rows: NDArray[np.int64], n: int, other: float | bool
-) -> NDArray[np.generic]:
-    """Values at some of ``n`` rows, and ``other`` elsewhere."""
-    out = np.full(n, other, dtype=values.dtype)
-    out[rows] = values
-    return out
-
-
-def _places_of_rows(rows: NDArray[np.int64], n: int) -> pa.Array:
-    place = np.zeros(n, dtype=np.int64)
-    place[rows] = np.arange(len(rows))
-    missing = np.ones(n, dtype=np.bool_)
-    missing[rows] = False
-    return pa.array(place, mask=missing)
 
 
 def _columns_of_rounds(found: FoundNodes, plan: RollupNumbers) -> dict[str, Ends]:
