@@ -113,7 +113,7 @@ def _search_draws(name: str, one: BoundSearch) -> Iterator[dict[str, Any]]:
     """The draws of a measure with searched bounds: histograms of magnitudes, then the vectors
     within the found bounds."""
     for _ in one.searches:
-        yield {"measure": name, "of": "search", "scale": str(1 / one.epsilons)}
+        yield {"measure": name, "of": "search", "scale": str(1 / one.each)}
     found = one.measure.with_bounds(
         0.0, 1.0
     )  # any bounds: how epsilon is divided does not depend on them
