@@ -8,6 +8,7 @@ or its node of each reported level, by joins with that view.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -20,7 +21,8 @@ from dpframe.dialects import REAL, SPARK
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy.portable import Keys
 from dpframe.hierarchy.portable_kinds import CellKeys, dimensions, keys_of, level_key_names
-from dpframe.measures.measure import LARGEST, LEAST, AutoBound, Distinct, Vector
+from dpframe.measures.bins import ValueKind
+from dpframe.measures.measure import LARGEST, LEAST, AutoBound, BinVectors, Distinct, Vector
 from dpframe.noise import random_seed
 from dpframe.sources.cell_leaves import BEYOND, WHOLE_STEPS
 from dpframe.sources.exact_trees import check_spark
@@ -156,6 +158,98 @@ def distinct_by_spark(
     )
     with source:
         return source.rows_with_table(statement, _reported_table(keys, nodes))
+
+
+def bins_by_spark(
+    frame: object,
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    vectors: BinVectors,
+    nodes: ReportedNodes,
+) -> pa.Table:
+    """The columns ``part, bin, n``, as ``bins_statement`` returns them. Private."""
+    d, by_user = SPARK, unit.user is not None
+    source = check_spark(frame, hierarchy, unit, [vectors.column])
+    keys = _spark_keys(source, hierarchy)
+    own = ["u", "v"] if by_user else ["v"]
+    if vectors.each == "row":
+        column, kind = d.identifier(source.names[vectors.column]), source.types[vectors.column]
+        beside = {"v": _binned_value_sql(column, kind, vectors.value)}
+        cte = _spark_source_cte(source, keys, unit, beside=beside)
+    else:
+        added = Summand(kind="value", column=vectors.column, steps=vectors.steps, clipped=False)
+        cte = _spark_source_cte(source, keys, unit, values={"v": added})
+    parts = [
+        cte,
+        f"keyed AS ({portable_keyed_sql(keys, 'source', ', '.join(own), ' WHERE v IS NOT NULL')})",
+        f"placed AS ({_row_places_sql(keys, nodes, source.listed, own)})",
+    ]
+    if vectors.each != "row":
+        rows = _user_bins_sql(vectors, several=isinstance(keys, CellKeys), nodes=nodes)
+        statement = f"WITH {', '.join(parts)} {rows}"
+    else:
+        by = ", ".join([*own[:-1], "part"])
+        literal = d.real if vectors.value == "number" else _microseconds_before
+        place = vectors.bins.place_sql("v", literal)
+        parts += [
+            f"binned AS (SELECT {by}, {place} AS bin FROM placed)",
+            f"sums AS (SELECT {by}, bin, count(*) AS n FROM binned GROUP BY {by}, bin)",
+        ]
+        n = "n"
+        if by_user:
+            parts.append("users AS (SELECT *, sum(n) OVER (PARTITION BY u) AS all_n FROM sums)")
+            n = d.quotient(f"{vectors.unit} * n", "all_n")
+        statement = (
+            f"WITH {', '.join(parts)} SELECT part, bin, sum({n}) AS n FROM "
+            f"{'users' if by_user else 'sums'} GROUP BY part, bin"
+        )
+    with source:
+        return source.rows_with_table(statement, _reported_table(keys, nodes))
+
+
+def _user_bins_sql(vectors: BinVectors, *, several: bool, nodes: ReportedNodes) -> str:
+    """A query of ``part, bin, n`` for the total or mean of each user at every node."""
+    d, levels = SPARK, [] if several else reported_levels(nodes)
+    times = " * n" if vectors.each == "mean" else ""
+
+    def edge(value: float) -> str:
+        return f"({d.wide(str(vectors.steps.of(value)))}{times})"
+
+    place = vectors.bins.place_sql("x", edge)
+    total = f"least(greatest(sum(v), {d.wide(str(-FULL))}), {d.wide(str(FULL))})"
+    root = "part" if several else d.to_integer("0")
+    each = " UNION ALL ".join(
+        f"SELECT p AS part, {place} AS bin, count(*) OVER (PARTITION BY u) AS k FROM "
+        f"(SELECT u, p, {total} AS x, count(*) AS n FROM "
+        f"(SELECT u, v, {at} AS p FROM placed) WHERE p IS NOT NULL GROUP BY u, p)"
+        for at in (root, *(f"n{level}" for level in levels))
+    )
+    share = d.quotient(str(vectors.unit), "k")
+    return f"SELECT part, bin, sum({share}) AS n FROM ({each}) GROUP BY part, bin"
+
+
+def _binned_value_sql(column: str, kind: str, value: ValueKind) -> str:
+    """SQL of a value that is put in bins: a double, or the microseconds of a time since 1970; NULL
+    for what is no value."""
+    d, day = SPARK, 86_400_000_000
+    if value == "number":
+        number, most = d.as_real(column, kind), d.real(sys.float_info.max)
+        return f"CASE WHEN {number} BETWEEN -{most} AND {most} THEN {number} END"
+    if kind == "TIMESTAMP WITH TIME ZONE":
+        return f"unix_micros({column})"
+    days = f"{d.to_integer(f'unix_date(CAST({column} AS DATE))')} * {day}"
+    if kind == "DATE":
+        return days
+    clock = f"hour({column}) * 3600 + minute({column}) * 60 + extract(SECOND FROM {column})"
+    return f"{days} + {d.to_integer(f'({clock}) * 1000000')}"
+
+
+def _microseconds_before(edge: float) -> str:
+    """The least whole number of microseconds that is not below an edge in seconds."""
+    micros = math.floor(edge * 1e6) - 1
+    while micros / 1e6 < edge:
+        micros += 1
+    return SPARK.to_integer(str(micros))
 
 
 def magnitudes_by_spark(frame: object, unit: PrivacyUnit, searched: AutoBound) -> pa.Table:

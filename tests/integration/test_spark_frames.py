@@ -43,6 +43,17 @@ OF_USERS: dict[str, Any] = {
 PATHS = ["a/1/1", "a/2/9", "a/3", "b"]
 CITIES = [("FR", "c1"), ("FR", "c2"), ("DE", "c1"), ("ZZ", "c1")]
 RATES = [("0.1", "0.005"), ("1e-05", "0.007"), ("3", "-1.000")]
+IN_BINS: dict[str, Any] = {
+    "med": "median(amount, -10, 60)",
+    "q": "quantiles(whole, -5, 49, at=[0.1, 0.9], bins=whole)",
+    "h": "histogram(cents, -2, 8, bins=[0, 0.5, 1, 4.999])",
+    "y": "quantile(single, 0.9, 0, 1, bins=200)",
+}
+OF_EACH = {
+    "total": "median(amount, -10, 100, each=total)",
+    "mean": "quantiles(whole, 0, 30, at=[0.5, 0.9], each=mean)",
+    "parts": "histogram(cents, -2, 8, each=mean, bins=[0, 0.5, 1, 4.999])",
+}
 SEARCHED = ["sum(whole, auto, auto)", "mean(cents, auto, auto)"]
 
 CASES: list[Any] = [
@@ -52,6 +63,10 @@ CASES: list[Any] = [
     ("path:path", {"delta": 1e-6}, ["distinct(who)", "distinct(amount)"]),
     # of users with three rows each all pairs count, whatever the hash is
     ("path:path", {"keys": PATHS, "user": "who"}, dp.distinct("whole", at_most=3)),
+    (["country", "city"], {"delta": 1e-6}, IN_BINS),
+    ("path:path", {"keys": PATHS, "user": "who"}, IN_BINS),
+    (["country", "city"], {"keys": CITIES, "user": "who"}, OF_EACH),
+    (["country", "path:path"], {"delta": 1e-6}, {"m": IN_BINS["med"], "n": "count"}),
     (["country"], {"delta": 1e-6}, SEARCHED),
     (["country"], {"keys": ["FR", "DE"], "user": "who"}, SEARCHED),
     # keys that Spark writes in its own way
@@ -171,6 +186,27 @@ def test_spark_reads_the_same_records(session: Any, timed: Any, period: Any) -> 
                 found.append(ask(source, period=period))
         pd.testing.assert_frame_equal(*found, obj=name)
         assert found[0]["count"].max() > 10
+
+
+TIMES: dict[str, Any] = {
+    "day": "median(day, 2023-10-28, 2023-11-03)",
+    "ntz": "quantile(ntz, 0.3, 2023-10-28, 2023-11-03, bins=7)",
+    "utc": "quantiles(utc, 2023-10-28 00:00:00.25, 2023-11-02, at=[0.5, 0.9], bins=33)",
+    "h": "histogram(ntz, 2023-10-29, 2023-10-30, bins=[2023-10-29 02:00, 2023-10-29 02:30])",
+}
+
+
+@pytest.mark.parametrize("more", [{"user": "who"}, {}], ids=str)
+def test_spark_puts_times_into_the_same_bins(session: Any, timed: Any, more: Any) -> None:
+    """Law: hours that a zone has twice are apart, in any zone of the session."""
+    for zone in ("America/New_York", "Europe/Berlin"):
+        session.conf.set("spark.sql.session.timeZone", zone)
+        found = []
+        for source in (_rows(), timed):
+            with seeded_noise(3):
+                found.append(dp.rollup(source, ["place"], TIMES, **WEEKLY, **more))
+        pd.testing.assert_frame_equal(*found)
+        assert found[0]["h"].max() > 50
 
 
 def test_a_stream_of_a_period_counts_its_records(timed: Any) -> None:
