@@ -301,7 +301,8 @@ def side_of(
     frame of the release, or -1 if the release does not report the node."""
     hidden, kind = hidden_bound(nodes, plan_again), columns.kind
     facts = nodes.receipt["measures"][columns.measure] if nodes.is_rollup else {}
-    drawn, means, unknown, selected = None, None, "", ""
+    drawn, unknown, selected = None, "", ""
+    means: Callable[[float], tuple[Numbers, Numbers]] | None = None
     try:
         if kind == "mean":
             means = partial(_mean_ends, mean_noise(nodes, name), at)

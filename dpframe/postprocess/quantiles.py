@@ -35,6 +35,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +45,7 @@ from numpy.typing import NDArray
 from dpframe.errors import ParameterError
 from dpframe.measures.bins import DAY, DIGITS, Bins
 from dpframe.measures.measure import BINS_END
+from dpframe.postprocess.known_noise import NEW_RELEASE, each_confidence
 from dpframe.postprocess.shown_nodes import ShownNodes, type_of_values
 from dpframe.postprocess.tree_squares import checked_forest, totals_of
 from dpframe.postprocess.weighted_laplace import (
@@ -56,6 +58,7 @@ from dpframe.postprocess.weighted_laplace import (
 
 Reals = NDArray[np.float64]
 Whole = NDArray[np.int64]
+Some = TypeVar("Some", np.float64, np.bool_)
 
 GRAINS = {"BIGINT": 1.0, "DATE": DAY}
 """What values of a type are multiples of, as numbers in bins."""
@@ -224,9 +227,9 @@ class NodeBins:
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.clip(np.where(total > 0, above / total, np.nan), 0.0, 1.0)
         noise = _ShareNoise.of(self, edge, confidence)
-        ends = [noise.end(above, total, share, outer) for outer in (0.0, 1.0)]
-        unknown = (ends[0] <= 0) & (ends[1] >= 1)
-        return np.where(unknown, np.nan, share), *ends, self.bins.edges[edge]
+        low, high = (noise.end(above, total, share, outer) for outer in (0.0, 1.0))
+        share = np.where((low <= 0) & (high >= 1), np.nan, share)
+        return share, low, high, self.bins.edges[edge]
 
     def quantile(self, at: float, confidence: float, grain: float = 0.0) -> Quantile:
         """The quantile of every node, and its interval. If values are multiples of ``grain``, all
@@ -400,26 +403,26 @@ class BinsShown:
         shown = (end for at in self.at for end in self.quantile(at, n, confidence))
         return [*shown, texts]
 
-    def number(self, n: int, confidence: float) -> list[NDArray[np.generic]]:
+    def number(self, n: int, confidence: float) -> list[Reals]:
         """The number of values of ``n`` rows, and both ends of its interval."""
         found = self.node.number(confidence)
-        return [self.spread(values.astype(float), n, np.nan) for values in found]
+        return [self.spread(values.astype(np.float64), n, np.nan) for values in found]
 
-    def quantile(self, at: float, n: int, confidence: float) -> list[NDArray[np.generic]]:
+    def quantile(
+        self, at: float, n: int, confidence: float
+    ) -> tuple[Reals, Reals, Reals, NDArray[np.bool_]]:
         """A quantile of ``n`` rows, both ends of its interval, and whether that reaches beyond a
         bound."""
         found = self.node.quantile(at, confidence, self.grain)
         low = self.node.bins.edges[0]
-        return [
+        return (
             self.spread(np.where(found.unknown, np.nan, found.value), n, np.nan),
             self.spread(found.lower, n, low),
             self.spread(np.minimum(found.upper, self.highest), n, self.highest),
             self.spread(found.at_bound, n, True),
-        ]
+        )
 
-    def spread(
-        self, values: NDArray[np.generic], n: int, other: float | bool
-    ) -> NDArray[np.generic]:
+    def spread(self, values: NDArray[Some], n: int, other: float | bool) -> NDArray[Some]:
         """Values at the rows with numbers, and ``other`` at the rest of ``n`` rows."""
         out = np.full(n, other, dtype=values.dtype)
         out[self.rows] = values
@@ -436,7 +439,8 @@ def shown_bins(nodes: ShownNodes, name: str) -> BinsShown:
     Raises
     ------
     ParameterError
-        Rows of the release are missing that may be below others, or two rows read alike.
+        Rows of the release are missing that may be below others, or two rows read alike; or the
+        shown numbers are others than those that follow from the bins.
     """
     facts = nodes.receipt["measures"][name]
     bins = Bins(tuple(map(float, facts["edges"])))
@@ -460,7 +464,7 @@ def shown_bins(nodes: ShownNodes, name: str) -> BinsShown:
         parts = _parts_below(place[nodes.ancestor[rows]], nodes.level[rows])
     scales = [float(said["scales"]["parts"]) for said in facts["noise"]]
     shown = nodes.frame[next(c.value for c in nodes.measures.values() if c.measure == name)]
-    return BinsShown(
+    found = BinsShown(
         node=NodeBins(
             bins=bins,
             numbers=bins_of_texts(texts.iloc[rows].tolist(), bins.size),
@@ -474,6 +478,31 @@ def shown_bins(nodes: ShownNodes, name: str) -> BinsShown:
         highest=float(facts["upper"]),
         grain=GRAINS.get(type_of_values(shown), 0.0) if facts["at"] else 0.0,
     )
+    _check_shown(nodes, name, found)
+    return found
+
+
+def _check_shown(nodes: ShownNodes, name: str, found: BinsShown) -> None:
+    """Raise ParameterError if the shown numbers are not those that follow from the bins: then the
+    receipt tells other noise than the bins have."""
+    confidence, n = each_confidence(nodes.receipt), len(nodes.level)
+    near = 0.0 if nodes.receipt["measures"][name]["value"] == "number" else 1e-6
+    for one in nodes.measures.values():
+        if one.measure != name:
+            continue
+        value, lower, upper = (
+            found.number(n, confidence)
+            if one.at is None
+            else found.quantile(one.at, n, confidence)[:3]
+        )
+        made = ((one.value, value), (one.lower, lower), (one.upper, upper))
+        for column, values in made:
+            shown = nodes.numbers(column)[found.rows]
+            if not np.allclose(shown, values[found.rows], rtol=0, atol=near, equal_nan=True):
+                raise ParameterError(
+                    f"column {column!r} is not what follows from the bins and the noise in the "
+                    f"receipt: {NEW_RELEASE}."
+                )
 
 
 def _parts_below(ancestor: Whole, level: Whole) -> Whole:

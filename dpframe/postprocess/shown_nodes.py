@@ -300,8 +300,9 @@ class ShownNodes:
         if named is None and self.hierarchy.has_cells and disjoint:
             found = {"residual": MeasureColumns(value="residual", lower="lower", upper="upper")}
             if "count" in self.frame.columns:
-                ends = {"lower": "count_lower", "upper": "count_upper"}
-                found["count"] = MeasureColumns(value="count", **ends)
+                found["count"] = MeasureColumns(
+                    value="count", lower="count_lower", upper="count_upper"
+                )
             return found
         if named is None:
             return {"count": MeasureColumns(value="count", lower="lower", upper="upper")}
@@ -338,7 +339,8 @@ class ShownNodes:
         if values.dtype.kind not in "biuf":
             micros = _microseconds(pa.array(values, from_pandas=True))
             if micros is not None:
-                return micros.cast(pa.float64()).to_numpy(zero_copy_only=False) / 1e6
+                seconds = micros.cast(pa.float64()).to_numpy(zero_copy_only=False) / 1e6
+                return np.asarray(seconds, dtype=np.float64)
         return np.asarray(values.astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan))
 
 

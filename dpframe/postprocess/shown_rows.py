@@ -34,7 +34,6 @@ from dpframe.measures.bins import checked_value, value_text
 from dpframe.measures.measure import AT_BOUND_END, BINS_END
 from dpframe.measures.quantile_measures import checked_part
 from dpframe.postprocess.known_noise import (
-    NEW_RELEASE,
     NOMINAL,
     SUMMED,
     KnownNoise,
@@ -430,7 +429,7 @@ def other_confidence(
     if simultaneous:
         _check_simultaneous(nodes)
         each = 1 - (1 - wanted) / max(1, intervals)
-    kept = nodes.frame.columns
+    kept = list(nodes.frame.columns)
     if nodes.is_rollup:
         shown = {column for noise in noises for column in noise.shown}
         named = {"level", "prefix", *nodes.hierarchy.label_columns}
@@ -476,8 +475,7 @@ class NewColumns:
     @classmethod
     def of_bins(cls, nodes: ShownNodes, name: str) -> NewColumns:
         """The columns of a measure in bins: a quantile of which too little is known to show it at
-        one confidence can be shown at another. ParameterError if the shown columns are others than
-        those that follow from bins and receipt."""
+        one confidence can be shown at another."""
         from dpframe.postprocess.level_values import values_like  # loads pandas
 
         known, n = shown_bins(nodes, name), len(nodes.frame)
@@ -496,12 +494,6 @@ class NewColumns:
                 for column, values in zip(shown[:-1], made, strict=False)
             }
 
-        for column, values in columns(each_confidence(nodes.receipt)).items():
-            if not values.equals(nodes.frame[column]):
-                raise ParameterError(
-                    f"column {column!r} is not what follows from the bins and the receipt: "
-                    f"{NEW_RELEASE}."
-                )
         return cls(shown=shown, at=columns, intervals=max(1, len(known.at)))
 
 

@@ -49,14 +49,14 @@ def rollup_frame(
             continue
         if name in noisy.binned:
             told, first = noisy.binned[name], kinds[f"{name}{measure.columns[0]}"]
-            shown = BinsShown(
+            bins = BinsShown(
                 node=told.node,
                 rows=told.rows,
                 at=measure.at,
                 highest=float(measure.upper or 0),
                 grain=GRAINS.get(first, 0.0) if measure.at else 0.0,
             )
-            found = shown.columns(len(order), plan.confidence)
+            found = bins.columns(len(order), plan.confidence)
             for end, values in zip(measure.columns, found, strict=True):
                 columns[f"{name}{end}"] = typed_values(values, kinds[f"{name}{end}"], order)
             continue
