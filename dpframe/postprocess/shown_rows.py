@@ -246,6 +246,8 @@ def _ends_as_floats(ends: tuple[NDArray[Any], NDArray[Any]]) -> tuple[Real, Real
 # -- Quantiles, shares above a value and histograms, from numbers in bins --------------------------
 
 
+VALUE_WORDS = {"number": "number", "time": "date or time", "duration": "duration"}
+
 IN_BINS = "dp.median(...), dp.quantile(...), dp.quantiles(...) or dp.histogram(...)"
 
 
@@ -368,8 +370,8 @@ def above_frame(
     asked = _AskedBins.of(frame, receipt, "above", measure, confidence)
     if kind != asked.facts["value"]:
         raise ParameterTypeError(
-            f"value ({shown_value(value)}) must be a {asked.facts['value']}, as the values of "
-            f"{asked.name!r} are."
+            f"value ({shown_value(value)}) must be a {VALUE_WORDS[asked.facts['value']]}, as the "
+            f"values of {asked.name!r} are."
         )
     out = asked.node_columns().copy()
     check_column_clash(out, ("edge", "share", "share_lower", "share_upper"), "above")
