@@ -325,7 +325,8 @@ def smallest_epsilon_plan(
     ----------
     error
         A number, or numbers by the name of a measure: largest half widths of intervals, in the
-        measure's unit.
+        measure's unit; for what is counted in bins, of the rank of a quantile, as a part of 1,000
+        values.
     arguments
         The arguments of the call, which must leave epsilon out.
     planned
@@ -354,6 +355,7 @@ def smallest_epsilon_plan(
             continue
         more = getattr(plan, "unknown_errors", None)
         wanted = _wanted_errors(error, getattr(plan, "errors", {}), more)
+        _check_rank_errors(wanted, plan)
         excess = max(plan.errors[name] / most for name, most in wanted.items())
         if excess <= 1:
             high, found = guess, plan
@@ -413,6 +415,20 @@ def _wanted_errors(error: object, errors: Errors, more: str | None = None) -> di
     return {name: _positive_error(name, most) for name, most in named.items()}
 
 
+def _check_rank_errors(wanted: Mapping[str, float], plan: Any) -> None:
+    """Raise ParameterError for an error of a rank that is no part of the values."""
+    for name in wanted:
+        if name in getattr(plan, "rank_errors", ()) and wanted[name] >= MOST_RANK:
+            raise ParameterError(
+                f"error of {name} ({wanted[name]:g}) is of the rank of a quantile, as a part of "
+                f"all values. Pass a number below {MOST_RANK:g}, such as 0.01."
+            )
+
+
+MOST_RANK = 0.5
+"""From this error of a rank on a median could be any value."""
+
+
 def _positive_error(name: str, most: object) -> float:
     if isinstance(most, str | bytes):
         raise ParameterTypeError(f"error of {name} must be a number; got {shown_value(most)}.")
@@ -426,15 +442,21 @@ def _errors_text(errors: Errors, error: object) -> str:
     return ", ".join(f"{name} +-{errors[name]:.4g}" for name in names if name in errors)
 
 
-def found_epsilon_line(epsilon: float, error: object, errors: Errors) -> Line:
+def found_epsilon_line(error: object, plan: Any) -> Line:
     """Return the line on the epsilon that was found, by a plan that has ``errors``."""
-    named = _wanted_errors(error, errors)
-    most = ", ".join(f"{name} within +-{value:.12g}" for name, value in named.items())
+    named, ranks = _wanted_errors(error, plan.errors), getattr(plan, "rank_errors", ())
+    told = []
+    for name, value in named.items():
+        limit = f"within +-{value:.12g}"
+        if name in ranks:
+            name = f"the rank of {name}"
+            limit += " of the values, where a node has 1,000 of its own"
+        told.append(f"{name} {limit}")
     return Line.of(
         "epsilon",
-        epsilon,
+        plan.budget.epsilon,
         "the smallest, to three digits, that keeps {most}",
-        most=most,
+        most=", and ".join(told),
     )
 
 

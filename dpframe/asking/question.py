@@ -418,9 +418,8 @@ def plan_within_error(
         return question.declared(question.plan({**arguments, "epsilon": epsilon}))
 
     plan = smallest_epsilon_plan(error, arguments, planned)
-    epsilon = plan.budget.epsilon
-    found = found_epsilon_line(epsilon, error, plan.errors)
-    return question.plan({**arguments, "epsilon": epsilon}), found
+    found = found_epsilon_line(error, plan)
+    return question.plan({**arguments, "epsilon": plan.budget.epsilon}), found
 
 
 def _explained_scope(arguments: dict[str, Any], source: object) -> DataScope:

@@ -199,12 +199,15 @@ def _warehouse_vectors(question: Question[Any, Any], plan: Any) -> tuple[Vector,
     if question is not ROLLUP:
         return None
     for name, measure in plan.asked.measures.items():
-        if measure.kind == "distinct" or measure.needs_search:
-            why = "counts different values" if measure.kind == "distinct" else "has bounds 'auto'"
+        if measure.kind == "distinct" or measure.needs_search or measure.is_binned:
+            why, instead = "has bounds 'auto'", "give its bounds, "
+            if not measure.needs_search:
+                why, instead = "counts different values", ""
+            if measure.is_binned:
+                why = "counts values in bins"
             raise ParameterError(
                 f"measure {name!r} {why}, which takes a second statement. Leave it out, "
-                f"{'' if measure.kind == 'distinct' else 'give its bounds, '}or pass a Spark "
-                "DataFrame or a DuckDB relation to dp.rollup."
+                f"{instead}or pass a Spark DataFrame or a DuckDB relation to dp.rollup."
             )
     vectors: tuple[Vector, ...] = plan.vectors
     return vectors

@@ -218,7 +218,7 @@ def checked_bins(
         )
     if not 2 <= bins <= MOST or bins != int(bins):
         raise ParameterError(
-            f"bins of {what} ({bins!r}) must be a whole number from 2 to {MOST:,}. With one bin "
+            f"bins of {what} ({bins:.12g}) must be a whole number from 2 to {MOST:,}. With one bin "
             "every value looks alike; more bins than that only add noise."
         )
     return int(bins), chosen
@@ -229,7 +229,10 @@ def _checked_edges(
 ) -> tuple[float, ...]:
     edges = [checked_value(f"an edge of {what}", edge)[0] for edge in given]
     if any(checked_value(f"an edge of {what}", edge)[1] != kind for edge in given):
-        raise ParameterTypeError(f"edges of {what} must be of one kind with its bounds.")
+        raise ParameterTypeError(
+            f"bins of {what} must list edges of the kind of its bounds, such as "
+            f"{value_text(lower, kind)}."
+        )
     inner = [edge for edge in edges if lower < edge < upper]
     rising = all(a < b for a, b in itertools.pairwise(edges))
     if not rising or len(inner) != len([e for e in edges if e not in (lower, upper)]):

@@ -214,7 +214,7 @@ def _binned_measure(
     share: object,
     at: tuple[float, ...],
 ) -> Measure:
-    what = checked_column(kind, column)
+    what = checked_column("median" if kind == "quantile" and at == (0.5,) else kind, column)
     limits = {"lower": lower, "upper": upper}
     for name, limit in limits.items():
         if limit is None or (isinstance(limit, str) and limit.lower() == AUTO):
@@ -226,7 +226,9 @@ def _binned_measure(
         checked_value(f"{name} of {what}", limit) for name, limit in limits.items()
     )
     if value != other:
-        raise ParameterTypeError(f"lower and upper of {what} must be of one kind.")
+        raise ParameterTypeError(
+            f"lower and upper of {what} must be of one kind: numbers, times or durations."
+        )
     most = LARGEST_BOUND if value == "number" else LONGEST
     for name, number in (("lower", low), ("upper", high)):
         if not math.isfinite(number) or abs(number) > most:

@@ -337,7 +337,7 @@ class ShownNodes:
         durations in seconds."""
         values = self.frame[column]
         if values.dtype.kind not in "biuf":
-            micros = _microseconds(pa.array(values, from_pandas=True))
+            micros = whole_microseconds(pa.array(values, from_pandas=True))
             if micros is not None:
                 seconds = micros.cast(pa.float64()).to_numpy(zero_copy_only=False) / 1e6
                 return np.asarray(seconds, dtype=np.float64)
@@ -357,7 +357,7 @@ def type_of_values(column: pd.Series) -> str:
     return "BIGINT" if pa.types.is_integer(held) else "DOUBLE"
 
 
-def _microseconds(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray | None:
+def whole_microseconds(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray | None:
     """Times since 1970, and durations, as whole numbers; None for other values."""
     kind = values.type
     if pa.types.is_duration(kind):

@@ -11,10 +11,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dpframe.asking.measure_texts import ReleasedMeasure, receipt_measures
 from dpframe.common.texts import identifier, literal
 from dpframe.ledger import StoredResult
+from dpframe.measures.measure import AT_BOUND_END, BINS_END
+from dpframe.postprocess.shown_nodes import whole_microseconds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -190,11 +193,20 @@ MEASURE_COLUMNS: Columns = (
     ("level", _WHOLE, "Level of the node: 0 is everything"),
     ("prefix", _TEXT, "Label of the node; * is everything, <invalid> what is missing"),
     ("measure", _TEXT, "Name of the measure, as its column in the table of the release"),
-    ("kind", _TEXT, "count, sum, mean, distinct, or clipped: values beyond the bounds"),
+    (
+        "kind",
+        _TEXT,
+        "count, sum, mean, distinct, quantile, histogram (how many values there are), "
+        "or clipped: values beyond the bounds",
+    ),
     ("source_column", _TEXT, "Column that was measured; NULL for what counts rows"),
-    ("unit", _TEXT, "What the value is a number of, or in the unit of which column it is"),
+    (
+        "unit",
+        _TEXT,
+        "What the value is a number of, or in the unit of which column it is; seconds of times",
+    ),
     ("adds_up", pa.bool_(), "Whether the value of a node is that of its parts together"),
-    ("value", _REAL, "Noisy value; may be negative"),
+    ("value", _REAL, "Noisy value; may be negative; NULL where nothing is known"),
     ("lower", _REAL, "Lower end of its interval, which does not cover what bounds cut"),
     ("upper", _REAL, "Upper end of its interval, which does not cover what bounds cut"),
 )
@@ -319,13 +331,25 @@ def _measure_meanings(facts: Mapping[str, Any]) -> dict[str, str]:
         out[value] = f"Noisy number: {what}; {sums}, may be negative"
         out[lower] = f"Lower end of the interval for the true {value}, {at}"
         out[upper] = f"Upper end of the interval for the true {value}, {at}"
+        if measure.kind == "quantile":
+            out[value] = f"Noisy quantile: {what}; does not add up; NULL where nothing is known"
+            beyond = "Whether the interval reaches beyond a bound of"
+            out[f"{value}{AT_BOUND_END}"] = f"{beyond} {measure.spec}"
+    for name, said in (facts.get("measures") or {}).items():
+        if "edges" in said:
+            out[f"{name}{BINS_END}"] = (
+                f"Noisy numbers of values in the bins of {said['spec']}, with one beyond each end; "
+                "a list as text"
+            )
     return out
 
 
 def _measure_unit(measure: ReleasedMeasure, facts: Mapping[str, Any]) -> str:
     if measure.kind == "distinct":
         return f"different values of {measure.of}"
-    if measure.kind in ("sum", "mean"):
+    if measure.kind == "histogram":
+        return f"values of {measure.of}"
+    if measure.kind in ("sum", "mean", "quantile"):
         return f"the unit of {measure.of}"
     return str(facts.get("counts"))
 
@@ -402,6 +426,22 @@ def results_script(tables: Sequence[Table], latest: dict[str, Table]) -> str:
     return "\n".join([*statements, "COMMIT;"])
 
 
+IN_SECONDS = {"time": "seconds since 1970, in UTC", "duration": "seconds"}
+"""The units of quantiles of times and durations, which a table of numbers cannot hold."""
+
+
+def _long_unit(measure: ReleasedMeasure, facts: Mapping[str, Any]) -> str:
+    usual = _measure_unit(measure, facts)
+    return IN_SECONDS.get(measure.value, usual) if measure.kind == "quantile" else usual
+
+
+def _long_column(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    micros = whole_microseconds(values)
+    if micros is None:
+        return values.cast(kind)
+    return pc.divide(micros.cast(pa.float64()), 1e6)
+
+
 def measures_table(published: Sequence[PublishedRelease]) -> Table | None:
     """Make ``dp_measures``: a row for each release, node and measure, oldest release first.
 
@@ -422,11 +462,11 @@ def measures_table(published: Sequence[PublishedRelease]) -> Table | None:
                 "measure": measure.name,
                 "kind": measure.kind,
                 "source_column": measure.of,
-                "unit": _measure_unit(measure, one.facts),
+                "unit": _long_unit(measure, one.facts),
                 "adds_up": measure.adds_up,
             }
             columns = [
-                rows[own[name]].cast(kind)
+                _long_column(rows[own[name]], kind)
                 if name in own
                 else pa.chunked_array([pa.array([shared[name]] * rows.num_rows, kind)])
                 for name, kind, _ in MEASURE_COLUMNS

@@ -223,22 +223,18 @@ def check_binned_type(measure: Measure, duckdb_type: str, *, text: bool = False)
                 "1678 to 2261. Pass bounds in these years, or cast the column to TIMESTAMP."
             )
         return
-    examples = zip(BOUND_EXAMPLES, BINNED.values(), strict=True)
-    kinds = [f"{example} for {words}" for example, (_, words) in examples]
     raise unreadable_type(
-        f"{measure.kind} with these bounds reads",
+        f"{measure.spec.partition('(')[0]} with these bounds reads",
         str(measure.column),
         duckdb_type,
         words,
         {},
-        f"Pass bounds of the kind of the column, such as {', '.join(kinds)}, or name another one.",
+        "Pass bounds of its kind, such as 0, '2026-01-01' or '0s', or name another column.",
     )
 
 
 LAST_NS = 9.2e9
 """The largest bound of times in nanoseconds, in seconds: these fit into 64 bits."""
-
-BOUND_EXAMPLES = "lower=0", "lower='2026-01-01'", "lower='0s'"
 
 
 def column_types(source: object, columns: Sequence[str]) -> dict[str, str]:

@@ -207,6 +207,8 @@ def test_statements_are_one_select_of_their_dialect(name: str) -> None:
     [
         ("count", {"user": "who"}, ParameterError, r"^user \('who'\).* second statement"),
         ("distinct(who)", {}, ParameterError, "counts different values, which takes a second"),
+        ("median(amount, 0, 9)", {}, ParameterError, "counts values in bins, which takes a second"),
+        ("histogram(amount, 0, 9)", {}, ParameterError, "in bins.* Leave it out, or pass a Spark"),
         ("sum(amount, auto, auto)", {}, ParameterError, "has bounds 'auto'.*give its bounds"),
         ("sum(amount, 0, 1)", {}, ColumnError, r"^types lacks 'amount'"),
         ("sum(amount, 0, 1)", {"types": {"amount": "text"}}, ColumnError, "'amount' has type"),

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dpframe import _duck
 from dpframe.asking.answer import answer_checked
@@ -471,11 +472,19 @@ def _as_table(frame: pd.DataFrame) -> pa.Table:
 def _text_rows(table: pa.Table) -> pa.ListArray:
     """Return a table as one list of rows, each a list of texts."""
     rows, wide = table.num_rows, table.num_columns
-    columns = [column.cast(pa.string()).combine_chunks() for column in table.columns]
+    columns = [_texts_of(column).combine_chunks() for column in table.columns]
     order = (np.arange(rows)[:, None] + rows * np.arange(wide)).ravel()
     texts = pa.concat_arrays([pa.array([], pa.string()), *columns]).take(pa.array(order))
     listed = pa.ListArray.from_arrays(pa.array(wide * np.arange(rows + 1), pa.int32()), texts)
     return pa.ListArray.from_arrays(pa.array([0, rows], pa.int32()), listed)
+
+
+def _texts_of(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Values as texts that DuckDB reads back."""
+    if pa.types.is_duration(column.type):
+        micros = column.cast(pa.duration("us"), safe=False).cast(pa.int64()).cast(pa.string())
+        return pc.binary_join_element_wise(micros, "microseconds", " ")
+    return column.cast(pa.string())
 
 
 def _concatenate(made: list[pa.Array]) -> pa.Array:

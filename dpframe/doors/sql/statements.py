@@ -361,6 +361,8 @@ def _duckdb_type(kind: pa.DataType) -> str:
         zoned = "TIMESTAMPTZ_NS" if kind.unit == "ns" else "TIMESTAMP WITH TIME ZONE"
         plain = {"s": "TIMESTAMP_S", "ms": "TIMESTAMP_MS", "ns": "TIMESTAMP_NS"}
         return zoned if kind.tz else plain.get(kind.unit, "TIMESTAMP")
+    if pa.types.is_duration(kind):
+        return "INTERVAL"
     return OF_ARROW.get(kind, "VARCHAR")
 
 

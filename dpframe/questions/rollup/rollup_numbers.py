@@ -423,6 +423,11 @@ class RollupNumbers(LevelPlan[RollupRequest]):
                 found[name] = half * first.bounds.step if first.column else half / first.unit
         return found
 
+    @property
+    def rank_errors(self) -> tuple[str, ...]:
+        """The measures whose errors are of the rank of a quantile."""
+        return tuple(self.binned)
+
     def half_width(self, name: str) -> int:
         """The half width of the intervals of a count of different values."""
         return half_width(self.counts[name].noise, 1, self.confidence)

@@ -67,7 +67,7 @@ every_door = pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
 WRONG: list[tuple[Any, tuple[str, ...]]] = [
     # which measure
     ("sun(x, 0, 5)", ("'sun' is none of", "Write 'sum(x, 0, 5)'.")),
-    ("median(x)", ("'median' is none of count, sum, mean, distinct",)),
+    ("max(x)", ("'max' is none of count, sum, mean", "'median(x, 0, 500)'")),
     ("", ("measure '' is not understood",)),
     ("sum", ("names no column",)),
     ("sum()", ("names no column",)),
@@ -122,6 +122,74 @@ def test_wrong_measures_are_refused_alike(
     expect_refusal(door, {"measures": measures}, said, tmp_path)
 
 
+IN_BINS: list[tuple[Any, tuple[str, ...]]] = [
+    # bounds
+    ("median(x)", ("lacks bounds", "'median(x, 0, 500)'", "known without the data")),
+    ("quantile(x, 0.95)", ("lacks bounds", "'quantile(x, 0.95, 0, 500)'")),
+    ("histogram(x, upper=3)", ("lacks bounds",)),
+    ("median(x, 5, 0)", ("dp.median('x') has lower 5 and upper 0", "lower must be below upper")),
+    ("median(x, 5, 5)", ("lower must be below upper",)),
+    ("median(x, 2026-02-01, 2026-01-01)", ("lower 2026-02-01 and upper 2026-01-01",)),
+    ("median(x, 0, inf)", ("upper", "inf", "finite")),
+    ("median(x, nan, 5)", ("lower", "nan", "finite")),
+    ("median(x, 0, 1e300)", ("1e+300", "1e+15")),
+    ("median(x, auto, 5)", ("lower of dp.median('x')", "known without the data", "wide bounds")),
+    ("median(x, low, 5)", ("lower of dp.median('x') ('low')", "a number, or a date or time")),
+    ("median(x, 0, 2026-01-01)", ("must be of one kind", "numbers, times or durations")),
+    ("median(x, 0, 5s)", ("must be of one kind",)),
+    # which quantiles
+    ("quantile(x, 0, 0, 5)", ("at (0.0)", "above 0 and below 1")),
+    ("quantile(x, 95, 0, 5)", ("at (95.0)", "above 0 and below 1")),
+    ("quantile(x, nan, 0, 5)", ("at (nan)", "above 0 and below 1")),
+    ("quantile(x, half, 0, 5)", ("at ('half') must be a number",)),
+    ("quantiles(x, 0, 5)", ("quantiles lacks at", "at=[0.5, 0.95]")),
+    ("quantiles(x, 0, 5, at=[])", ("at has 0 parts", "from 1 to 20")),
+    ("quantiles(x, 0, 5, at=[0.9, 0.5])", ("at ([0.9, 0.5])", "rising parts")),
+    ("quantiles(x, 0, 5, at=[0.5, 0.5])", ("rising parts, each once",)),
+    ("quantiles(x, 0, 5, at=[0.5, 1])", ("at (1.0)", "above 0 and below 1")),
+    ("quantiles(x, 0, 5, at=0.5)", ("at must be a list of parts",)),
+    ("histogram(x, 0, 5, at=[0.5])", ("histogram takes column, lower, upper",)),
+    # bins
+    ("median(x, 0, 5, bins=1)", ("bins of dp.median('x') (1)", "from 2 to 1,000")),
+    ("median(x, 0, 5, bins=1000000)", ("(1000000)", "from 2 to 1,000")),
+    ("median(x, 0, 5, bins=2.5)", ("(2.5)", "whole number from 2 to 1,000")),
+    ("median(x, 0, 5, bins=many)", ("'many'", "a number of bins, 'whole', or a list of edges")),
+    ("median(x, 0.5, 5, bins=whole)", ("needs whole numbers as bounds",)),
+    ("median(x, 0, 5000, bins=whole)", ("5,000 bins, above 1,000",)),
+    ("histogram(x, 0, 5, bins=[])", ("from 1 to 999 edges",)),
+    ("histogram(x, 0, 5, bins=[7])", ("edges that rise from lower to upper",)),
+    ("histogram(x, 0, 5, bins=[3, 2])", ("edges that rise from lower to upper",)),
+    ("histogram(x, 0, 5, bins=[2026-01-01])", ("edges of the kind of its bounds, such as 0",)),
+    ("median(x, 0, 5, spacing=log)", ("'log'", "'proportion' or 'even'")),
+    ("median(x, 2026-01-01, 2027-01-01, spacing=proportion)", ("must be 'even'",)),
+    ("median(x, 0, 5, clipped=true)", ("median takes column, lower, upper, bins",)),
+    ("median(x, 0, 5, each=sum)", ("each of dp.median('x') ('sum')", "'row', 'total' or 'mean'")),
+    ("median(x, 0, 5, each=total)", ("each='total' without user=", "Pass user=")),
+    # columns and names
+    ("median(missing, 0, 5)", ("'missing'",)),
+    ("median(text, 0, 5)", ("'text'", "median with these bounds reads numbers", "'2026-01-01'")),
+    ("median(x, 2026-01-01, 2026-02-01)", ("'x'", "reads dates or times", "of its kind")),
+    ("histogram(x, 0s, 5s)", ("'x'", "reads durations")),
+    ("median(*, 0, 5)", ("names no column",)),
+    ("median(x, 0, 5) AS c", ("'c'", "Rename the measure")),
+    (["median(x, 0, 5) AS m", "count AS m_bins"], ("'m_bins'", "Rename the measure")),
+    (["median(x, 0, 5) AS m", "count AS m_at_bound"], ("'m_at_bound'",)),
+    (["quantiles(x, 0, 5, at=[0.5]) AS m", "count AS m_p50"], ("'m_p50'",)),
+    ("percentile(x, 95)", ("'percentile' is none of", "'quantile(x, 0.95, 0, 500)'")),
+    ("hist(x, 0, 5)", ("Write 'histogram(x, 0, 5)'.",)),
+]
+
+
+@some(*range(0, 6 * len(IN_BINS), 5))
+@every_door
+@pytest.mark.parametrize(("measures", "said"), IN_BINS, ids=[str(w[0])[:40] for w in IN_BINS])
+def test_wrong_bins_are_refused_alike(
+    door: Door, measures: Any, said: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Law: as for other measures."""
+    expect_refusal(door, {"measures": measures}, said, tmp_path)
+
+
 def expect_refusal(door: Door, given: dict[str, Any], said: tuple[str, ...], folder: Path) -> None:
     with pytest.raises(dp.DpframeError) as raised:
         door(folder, {"by": "columns:c", **BUDGET, **given})
@@ -142,6 +210,9 @@ USED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"measures": "sum(x, 0, 9) AS s", "heavy": "z"}, ("heavy ('z')", "must be one of s")),
     ({"measures": "sum(x, -1, 9) AS s", "heavy": "s"}, ("heavy ('s')", "below 0")),
     ({"measures": "count", "epsilon": 0.0}, ("epsilon", "0.0001 to 50")),
+    ({"measures": "histogram(x, 0, 5) AS h", "heavy": "h"}, ("heavy ('h')", "must name a sum")),
+    ({"measures": ["sum(x, 0, 9) AS s", "median(x, 0, 9) AS m"], "heavy": "m"}, ("one of s",)),
+    ({"measures": "median(who, 0, 5)", "user": "who"}, ("the column of users", "Name a column")),
 ]
 
 
@@ -162,7 +233,8 @@ def test_what_does_not_go_together_is_refused_alike(
 
 def test_good_calls_pass_every_door(tmp_path: Path) -> None:
     """Negative control of the laws above."""
-    measures = ["count AS n", "sum(x, 0, 9) AS paid", "mean(x, 0, 9)"]
+    measures = ["count AS n", "sum(x, 0, 9) AS paid", "mean(x, 0, 9)", "median(x, 0, 9)"]
+    measures += ["quantiles(x, 0, 9, at=[0.1, 0.9]) AS q", "histogram(x, 0, 9, bins=[2, 5]) AS h"]
     for door in DOORS.values():
         door(tmp_path, {"by": "columns:c", "measures": measures, **BUDGET})
 
