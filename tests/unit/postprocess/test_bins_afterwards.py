@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import dpframe as dp
@@ -368,3 +371,118 @@ def test_a_release_without_bins_says_what_is_needed() -> None:
     for ask in (lambda: result.dp.quantile(0.5), lambda: result.dp.above(3), result.dp.histogram):
         with pytest.raises(ParameterError, match=r"Release with dp\.median"):
             ask()
+
+
+# -- other doors -----------------------------------------------------------------------------------
+
+KINDS = {
+    "med": "DOUBLE",
+    "q_p25": "BIGINT",
+    "h": "BIGINT",
+    "d": "DATE",
+    "t": "TIMESTAMP WITH TIME ZONE",
+    "long": "INTERVAL",
+}
+LONGER = [f"{spec} AS {name}" for name, spec in MEASURES.items()]
+LONGER.append("median(took, 0s, 5000s) AS long")
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, dp.Ledger]]:
+    """Two releases by SQL, in a ledger, with the connection."""
+    path = tmp_path_factory.mktemp("bins") / "ledger.db"
+    ledger = dp.Ledger(path, epsilon=1000.0, delta=1e-2)
+    with duckdb.connect() as con:
+        dp.register(con, ledger=ledger)
+        con.register("rows", pa.Table.from_pandas(ROWS, preserve_index=False))
+        con.execute("CREATE TABLE sales AS FROM rows")
+        for release in ("a-1", "a-2"):
+            con.execute(SELECTED, {"measures": LONGER, "release": release}).fetchall()
+        yield con, ledger
+
+
+SELECTED = (
+    "FROM dp_rollup('sales', by := 'columns:land,city', measures := $measures, epsilon := 8.0, "
+    "delta := 1e-6, release := $release)"
+)
+
+
+def test_sql_has_the_types_and_values_of_the_frame(stored: Any) -> None:
+    """Law: drawn, replayed and recalled, it is one result, of every type."""
+    con, ledger = stored
+    described = con.execute(f"DESCRIBE {SELECTED}", {"measures": LONGER, "release": "a-1"})
+    kinds = {name: kind for name, kind, *_ in described.fetchall()}
+    for name, kind in KINDS.items():
+        for end in ("", "_lower", "_upper"):
+            assert kinds[f"{name}{end}"] == kind
+    found = con.execute(SELECTED, {"measures": LONGER, "release": "a-1"}).df()
+    frame = ledger.recall("a-1")
+    for name in KINDS:
+        mine, theirs = pd.Series(frame[name]), found[name]
+        assert mine.isna().tolist() == theirs.isna().tolist()
+        same = zip(mine.dropna(), theirs.dropna(), strict=True)
+        assert all(pd.Timestamp(a) == b if name == "d" else a == b for a, b in same)
+    frame.dp.quantile(0.9, "long")
+
+
+def test_sql_compares_times_by_durations(stored: Any) -> None:
+    con, _ = stored
+    for name, kind in KINDS.items():
+        found = con.sql(f"FROM dp_change('a-1', 'a-2', measure := '{name}')")
+        kinds = dict(zip(found.columns, map(str, found.types), strict=True))
+        timed = name in ("d", "t", "long")
+        assert kinds["before"] == kinds["after_upper"] == kind
+        assert kinds["change"] == kinds["change_lower"] == ("INTERVAL" if timed else kind)
+        assert len(found.filter("change IS NOT NULL").fetchall()) > 3
+        assert found.filter("change_lower > change OR change > change_upper").fetchall() == []
+
+
+def test_results_tables_have_quantiles_as_rows(stored: Any, tmp_path: Path) -> None:
+    """The long form has numbers alone: times in seconds, no lists of bins."""
+    _, ledger = stored
+    dp.publish(ledger, tmp_path / "results.duckdb")
+    with duckdb.connect(str(tmp_path / "results.duckdb"), read_only=True) as con:
+        long = con.sql("FROM dp_measures").df()
+        said = con.sql("SELECT column_name, comment FROM duckdb_columns() WHERE table_name='a_1'")
+        comments = dict(said.fetchall())
+    names = ["n", "med", "q_p25", "q_p95", "h", "d", "t", "long"]
+    assert long["measure"].drop_duplicates().tolist() == names
+    kinds = long.drop_duplicates("measure").set_index("measure")
+    assert kinds["kind"].tolist() == ["count", *["quantile"] * 3, "histogram", *["quantile"] * 3]
+    assert kinds["unit"]["d"] == kinds["unit"]["t"] == "seconds since 1970, in UTC"
+    assert kinds["unit"]["long"] == "seconds"
+    assert not kinds["adds_up"][1:].any()
+    frame = ledger.recall("a-1")
+    own = long[(long["release"] == "a-1") & (long["measure"] == "long")]["value"]
+    assert own.dropna().tolist() == frame["long"].dropna().dt.total_seconds().tolist()
+    assert all(comments.values())
+    assert "list as text" in comments["med_bins"]
+    assert "beyond a bound" in comments["q_p95_at_bound"]
+
+
+def test_polars_frames_answer_alike() -> None:
+    import polars as pl
+
+    rows = pl.from_pandas(ROWS)
+    given: Any = {"measures": MEASURES, "epsilon": 8.0, "delta": 1e-6, "progress": False}
+    with seeded_noise(3):
+        result = rows.dp.rollup(["land", "city"], **given)  # type: ignore[attr-defined]
+    for ask in (
+        lambda r: r.dp.quantile(0.9, "d"),
+        lambda r: r.dp.histogram("h"),
+        lambda r: r.dp.above(30),
+        lambda r: r.dp.intervals(0.8),
+    ):
+        found = ask(result)
+        assert isinstance(found, pl.DataFrame)
+        assert found.equals(pl.from_pandas(ask(result.dp.to_pandas())))
+
+
+def test_an_epsilon_for_an_error_is_for_a_rank() -> None:
+    plan = dp.explain_rollup(["land"], "median(paid, 1, 500) AS med", error=0.02, delta=1e-6)
+    assert plan.plan.errors["med"] <= 0.02
+    assert "the rank of med within +-0.02 of the values, where a node has 1,000" in str(plan)
+    with pytest.raises(ParameterError, match=r"the rank of a quantile.*below 0\.5"):
+        dp.explain_rollup(["land"], "median(paid, 1, 500)", error=5, delta=1e-6)
+    year = dp.plan_series(12, "rollup", ["land"], "median(paid, 1, 500)", total=(3.0, 1e-6))
+    assert year.arguments["epsilon"] > 3 / 12

@@ -164,7 +164,7 @@ IN_BINS: list[tuple[Any, tuple[str, ...]]] = [
     ("median(x, 2026-01-01, 2027-01-01, spacing=proportion)", ("must be 'even'",)),
     ("median(x, 0, 5, clipped=true)", ("median takes column, lower, upper, bins",)),
     ("median(x, 0, 5, each=sum)", ("each of dp.median('x') ('sum')", "'row', 'total' or 'mean'")),
-    ("median(x, 0, 5, each=total)", ("each='total' without user=", "Pass user=")),
+    ("median(x, 0, 5, each=total)", ("each='total' without", "Pass ")),
     # columns and names
     ("median(missing, 0, 5)", ("'missing'",)),
     ("median(text, 0, 5)", ("'text'", "median with these bounds reads numbers", "'2026-01-01'")),
