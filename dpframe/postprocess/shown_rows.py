@@ -101,8 +101,8 @@ def share_frame(
         )
     if nodes.is_rollup and receipt["measures"][columns.measure].get("adds_up") is False:
         raise ParameterError(
-            f"measure ({name!r}) counts every user anew at each level, so that a node is no part "
-            "of the one above it. Ask for the share of a count or a sum."
+            f"measure ({name!r}) counts every user anew at each level: a node is no part of the "
+            "one above it. Ask for the share of a count or a sum."
         )
     check_column_clash(nodes.frame, NAMES, "share")
     whose = _share_bases(nodes, of)
