@@ -232,6 +232,42 @@ def test_a_share_of_many_values_is_known() -> None:
     assert low[0] < share[0] < high[0] < low[0] + 1e-4
 
 
+def drawn_bins(exact: Any, bins: Bins, scales: list[float], draws: int) -> NodeBins:
+    """Many releases of the same numbers, each with its own discrete Laplace noise."""
+    generator = np.random.default_rng(7)
+    tables = [np.asarray(exact)]
+    if bins.groups:
+        tables.append(np.add.reduceat(tables[0], bins.group_starts))
+    numbers = []
+    for table, scale in zip(tables, scales, strict=False):
+        chance = -np.expm1(-1 / scale)
+        noise = generator.geometric(chance, (2, draws, len(table)))
+        numbers.append(table + noise[0] - noise[1])
+    return NodeBins.of(
+        bins=bins, parts=np.ones(draws, dtype=np.int64), scales=scales, unit=1, numbers=numbers
+    )
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.8, 0.95])
+@pytest.mark.parametrize("count", [10, 64])
+def test_shares_and_bins_cover_with_their_confidence(count: int, confidence: float) -> None:
+    """Law: at least with the stated confidence, for few values and many, near 0 and 1 too."""
+    bins, draws = bins_between(0.0, 100.0, count, "even", "number"), 3_000
+    scales = [4.0, 4.0 * 0.54 / 0.46] if bins.groups else [4.0]
+    least = confidence - 3 * np.sqrt(confidence * (1 - confidence) / draws)
+    values = np.random.default_rng(2).gamma(3, 12, 4_000)
+    for size in (60, 4_000):
+        exact = np.bincount([bins.place(v) for v in values[:size]], minlength=bins.size)
+        node = drawn_bins(exact, bins, scales, draws)
+        for value in (10.0, 40.0, 90.0):
+            _, low, high, edge = node.share_above(value, confidence)
+            share = exact[bins.edges.index(edge) + 1 :].sum() / size
+            assert ((low <= share) & (share <= high)).mean() >= least
+        half = np.ceil(node.half_widths(np.eye(bins.size), confidence, 1.0))
+        inside = np.abs(node.numbers - exact) <= half
+        assert inside.mean(axis=0).min() >= least
+
+
 # -- shares, order and changes ---------------------------------------------------------------------
 
 
@@ -285,7 +321,7 @@ def test_changes_hold_the_truth(call: str) -> None:
 
 def test_a_change_beyond_a_bound_has_no_end() -> None:
     """Half of the values lie above the upper bound in one release."""
-    given = {"by": ["land"], "epsilon": 8.0, "delta": 1e-6, "progress": False}
+    given: Any = {"by": ["land"], "epsilon": 8.0, "delta": 1e-6, "progress": False}
     measures = {"med": dp.median("items", lower=0, upper=20)}
     with seeded_noise(2):
         before = dp.rollup(ROWS.assign(items=ROWS["items"] // 5), measures=measures, **given)
