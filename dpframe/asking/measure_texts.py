@@ -1,18 +1,20 @@
-"""Measures as callers write them and receipts name them, and what bounds cut of their numbers."""
+"""Measures as callers write them and receipts name them, how their numbers are written, and what
+bounds cut of these."""
 
 from __future__ import annotations
 
 import difflib
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from dpframe.common.unicode import is_unicode
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.measures.bins import ValueKind
+from dpframe.measures.bins import CLOCK, Each, ValueKind, duration_text, moment_text
 from dpframe.measures.measure import (
+    AT_BOUND_END,
     AUTO,
     Measure,
     count,
@@ -323,11 +325,26 @@ class ReleasedMeasure:
     """Whether a count or a sum is made of parts; rounds measure every node on its own."""
     value: ValueKind = "number"
     """What its values are, if they are counted in bins."""
+    limits: tuple[float, float] | None = None
+    """Between which bounds a quantile is looked for; None for other numbers."""
+    at: float | None = None
+    """Which part of the values a quantile is not below; None for other numbers."""
+    each: Each = "row"
 
     @property
     def columns(self) -> tuple[str, str, str]:
         """The columns of the value and of its lower and upper end."""
         return self.name, f"{self.name}_lower", f"{self.name}_upper"
+
+    @property
+    def all_columns(self) -> tuple[str, ...]:
+        """All columns that say something of the number."""
+        return (*self.columns, f"{self.name}{AT_BOUND_END}") if self.limits else self.columns
+
+    @property
+    def is_binned(self) -> bool:
+        """Whether it is unknown where there are too few values."""
+        return self.kind in ("quantile", "histogram")
 
     @property
     def adds_up(self) -> bool:
@@ -338,6 +355,23 @@ class ReleasedMeasure:
     def has_whole_values(self) -> bool:
         """Whether its values are whole numbers."""
         return self.kind in ("count", "distinct", "clipped", "histogram")
+
+    def figures(self, numbers: Iterable[Sequence[float | None]]) -> Figures:
+        """How its numbers are written, of which each comes with the ends of its interval: two
+        digits of the narrowest interval."""
+        found = [*numbers]
+        if self.has_whole_values or not found:
+            return Figures(is_binned=self.is_binned)
+        ends = ((low, high) for _, low, high in found if low is not None and high is not None)
+        half = min(((high - low) / 2 for low, high in ends if high > low), default=None)
+        if self.value == "number":
+            whole = self.is_binned and all(isinstance(one, int) for _, one, _ in found)
+            digits = 0 if whole else 2 if half is None else digits_for_width(half)
+            return Figures(digits=digits, is_binned=self.is_binned)
+        fine = (half or 1.0) / (1 if self.value == "time" else 5)
+        seconds = len(CLOCK) - 1 + min(6, digits_for_width(10 * fine))
+        place = next((i for i, unit in enumerate(CLOCK) if fine >= unit), seconds)
+        return Figures(digits=place, value=self.value, is_binned=True)
 
     @property
     def has_areas(self) -> bool:
@@ -372,12 +406,14 @@ def _binned_measures(name: str, measure: Measure, spec: str) -> list[ReleasedMea
     """The numbers of a measure that counts values in bins: each quantile, or the number of
     values."""
     told: dict[str, Any] = {"of": measure.column, "spec": spec, "value": measure.value}
+    told["each"] = measure.each
     if measure.kind == "histogram":
         return [ReleasedMeasure(name=name, kind="histogram", signed=False, **told)]
-    signed = measure.value == "number" and float(measure.lower or 0) < 0
+    low, high = float(measure.lower or 0), float(measure.upper or 0)
+    told |= {"signed": measure.value == "number" and low < 0, "limits": (low, high)}
     return [
-        ReleasedMeasure(name=f"{name}{end}", kind="quantile", signed=signed, **told)
-        for end in measure.quantile_ends
+        ReleasedMeasure(name=f"{name}{end}", kind="quantile", at=at, **told)
+        for end, at in zip(measure.quantile_ends, measure.at, strict=True)
     ]
 
 
@@ -386,6 +422,56 @@ def digits_for_width(half: float) -> int:
     if not math.isfinite(half) or half <= 0:
         return 0
     return min(12, max(0, 1 - math.floor(math.log10(half))))
+
+
+# -- numbers ---------------------------------------------------------------------------------------
+
+UNKNOWN, TOO_FEW = "unknown", "too few values"
+"""What stands in the place of a number in bins that is missing, and of its interval."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """How the numbers of a measure are written for people.
+
+    ``digits`` are decimals, or how finely :func:`dpframe.measures.bins.moment_text` writes. Numbers
+    in bins are unknown where there are too few.
+    """
+
+    digits: int = 0
+    value: ValueKind = "number"
+    is_binned: bool = False
+
+    def number(self, number: float | None) -> str:
+        """Return a number as text."""
+        if number is None:
+            return UNKNOWN if self.is_binned else ""
+        if self.value == "time":
+            return moment_text(number, self.digits)
+        if self.value == "duration":
+            return duration_text(number, self.digits)
+        return f"{number:,.{self.digits}f}" if isinstance(number, float) else f"{number:,}"
+
+    def interval(self, lower: float | None, upper: float | None) -> str:
+        """Return an interval as text."""
+        if lower is None and upper is None:
+            return TOO_FEW if self.is_binned else "interval unknown"
+        if lower is None:
+            return f"up to {self.number(upper)}"
+        if upper is None:
+            least = self.number(lower)
+            return f"at least {least}" if self.is_binned else f"{least} or more"
+        return f"{self.number(lower)} to {self.number(upper)}"
+
+    def texts(
+        self,
+        values: Sequence[float | None],
+        lower: Sequence[float | None],
+        upper: Sequence[float | None],
+    ) -> dict[str, list[str]]:
+        """Return numbers and their intervals as texts."""
+        ends = zip(lower, upper, strict=True)
+        return {"texts": [*map(self.number, values)], "ends": [self.interval(*e) for e in ends]}
 
 
 # -- bounds ----------------------------------------------------------------------------------------

@@ -162,6 +162,18 @@ def _straight(bent: float, near: float) -> float:
     return math.copysign(math.expm1(abs(bent)) * near, bent)
 
 
+def axis_place(value: float, bounds: tuple[float, float], spacing: Spacing) -> float:
+    """The place of a value on an axis on which bins that are spaced so are about equally wide."""
+    low, high = bounds
+    if spacing == "even":
+        return value
+    if low > 0:
+        return math.log(value)
+    if high < 0:
+        return -math.log(-value)
+    return _bent(value, max(-low, high) / NEAR)
+
+
 def _rounded_edges(edges: Sequence[float], kind: ValueKind) -> list[float]:
     """All edges but the first and last, rounded to few digits, or of times and durations to whole
     days, hours, minutes or seconds; unrounded if two would be one."""
@@ -321,3 +333,38 @@ def value_text(value: float, kind: ValueKind) -> str:
     moment = EPOCH + timedelta(seconds=value)
     midnight = moment.time() == datetime.min.time()
     return moment.date().isoformat() if midnight else moment.replace(tzinfo=None).isoformat()
+
+
+def spoken_value(value: float, kind: ValueKind) -> str:
+    """A value for people."""
+    if kind == "number":
+        return f"{value:,.12g}"
+    return value_text(value, kind) if kind == "time" else duration_text(value, len(CLOCK) - 1)
+
+
+def moment_text(seconds: float, digits: int) -> str:
+    """A time for people, rounded to the unit at the place ``digits`` of ``CLOCK``."""
+    unit = CLOCK[min(digits, len(CLOCK) - 1)]
+    moment = EPOCH + timedelta(seconds=round(seconds / unit) * unit)
+    if digits == 0:
+        return f"{moment:%Y-%m-%d}"
+    return f"{moment:%Y-%m-%d %H:%M}" if unit > CLOCK[-1] else f"{moment:%Y-%m-%d %H:%M:%S}"
+
+
+def duration_text(seconds: float, digits: int) -> str:
+    """A duration for people: units down to the one at the place ``digits`` of ``CLOCK``, without
+    those of which there are none; seconds with decimals from there on."""
+    last = len(CLOCK) - 1
+    places, unit = max(0, digits - last), CLOCK[min(digits, last)]
+    rest = round(round(abs(seconds) / unit, places) * unit, places)
+    parts = []
+    for one, name in zip(CLOCK[:-1], UNIT_NAMES, strict=False):
+        whole, rest = divmod(rest, one)
+        parts += [f"{whole:,.0f} {name}"] if whole else []
+    if rest or not parts:
+        parts.append(f"{rest:.{places}f} {UNIT_NAMES[min(digits, last)]}")
+    sign = "-" if seconds < 0 and any(digit in "".join(parts) for digit in "123456789") else ""
+    return sign + " ".join(parts)
+
+
+UNIT_NAMES = "d", "h", "min", "s"

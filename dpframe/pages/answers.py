@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.asking.measure_texts import digits_for_width
+from dpframe.asking.measure_texts import Figures, digits_for_width
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import INVALID, OTHER
 from dpframe.pages.chartable import (
@@ -33,7 +33,7 @@ from dpframe.pages.drawings import (
     draw_bar,
     draw_lines,
 )
-from dpframe.pages.page_parts import confidence_percent, figure_text, sentence, sure_text
+from dpframe.pages.page_parts import confidence_percent, sentence, sure_text
 from dpframe.postprocess.shown_rows import share_frame
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Bar:
     def is_mostly_noise(self) -> bool:
         """Whether the interval is wider than the number."""
         if self.lower is None or self.upper is None:
-            return self.lower is None
+            return self.lower is None and self.upper is None
         return self.upper - self.lower > abs(self.value)
 
     @property
@@ -105,10 +105,10 @@ class _Question:
         return f"<bdi>{html.escape(self.shown.hierarchy.level_names[self.level - 1])}</bdi>"
 
     def number(self, value: float) -> str:
-        return figure_text(value, self.measure.digits)
+        return self.measure.figures.number(value)
 
     def ends(self, lower: float | None, upper: float | None) -> str:
-        return ends_text(lower, upper, self.measure.digits)
+        return self.measure.figures.interval(lower, upper)
 
     def bars(
         self,
@@ -154,7 +154,7 @@ def answer_sections(
     shares = _shares_of(frame, shown, measure)
     by_size = level_order(shown, level, measure)
     bars = about.bars(by_size, shares)
-    ranked = not _is_mostly_noise(bars)
+    ranked = not (measure.has_zero and _is_mostly_noise(bars))
     if not ranked:  # the largest would be the ones with the largest noise
         by_size = np.flatnonzero(shown.level == level)
         bars = about.bars(by_size, shares)
@@ -202,6 +202,8 @@ def _section(name: str, title: str, inside: str, notes: Sequence[str]) -> str:
 
 def _shares_of(frame: pd.DataFrame, shown: Chartable, measure: DrawnMeasure) -> dict[int, Share]:
     """Return shares of everything with their intervals, by place; none if they are not known."""
+    if measure.figures.is_binned:
+        return {}
     try:
         name = measure.name if shown.is_rollup else None
         found = share_frame(frame, shown.receipt, of="total", measure=name)
@@ -218,15 +220,41 @@ def _shares_of(frame: pd.DataFrame, shown: Chartable, measure: DrawnMeasure) -> 
 def _total_sentence(about: _Question) -> str:
     shown = about.shown
     total = measure_points(shown.nodes[shown.level == 0], about.measure)
+    if about.measure.at is not None and len(total) == 1:
+        return _quantile_sentence(about, total[0])
     if len(total) != 1 or total[0] is None:
         return "The total is not part of this result."
     number = f"<strong>{about.number(total[0].value)}</strong>"
     sure = sure_text(shown.receipt, about.measure.name, total=True)
     ends = f" ({about.ends(total[0].lower, total[0].upper)}, {html.escape(sure)})"
     what = f"<bdi>{html.escape(about.what)}</bdi>"
+    if about.measure.figures.is_binned:
+        values = f"values of <bdi>{html.escape(str(about.measure.of))}</bdi>"
+        return f"There are about {number} {values} in all{ends}."
     if shown.is_rollup:
         return f"The total of {what} is about {number}{ends}."
     return f"There are about {number} {what} in all{ends}."
+
+
+def _quantile_sentence(about: _Question, point: Point | None) -> str:
+    """Return which part of all values is at most a quantile, as HTML."""
+    measure, receipt = about.measure, about.shown.receipt
+    of = f"<bdi>{html.escape(str(measure.of))}</bdi>"
+    if point is None:
+        return f"How large values of {of} are is unknown: there are too few of them."
+    part = "Half" if measure.at == 0.5 else f"{100 * (measure.at or 0):.10g} %"
+    what = f"the values of {of} are"
+    if measure.each != "row":
+        what = f"all users have a {measure.each} of {of} of"
+    elif receipt.get("user") is not None:
+        what = f"the values of {of}, every user weighing the same, are"
+    bound = "not later than" if measure.figures.value == "time" else "at most"
+    ends = f"{about.ends(point.lower, point.upper)}, {confidence_percent(receipt)}"
+    return f"{part} of {what} {bound} about <strong>{about.number(point.value)}</strong> ({ends})."
+
+
+SUPERLATIVES = {"number": "highest", "time": "latest", "duration": "longest"}
+"""How the largest quantile is called."""
 
 
 def _is_mostly_noise(bars: Sequence[Bar]) -> bool:
@@ -239,6 +267,11 @@ def _is_mostly_noise(bars: Sequence[Bar]) -> bool:
 
 def _noise_sentence(about: _Question, bars: Sequence[Bar]) -> str:
     few = WORDS[len(bars)] if len(bars) < len(WORDS) else f"{len(bars):,}"
+    if about.measure.at is not None:
+        return (
+            f"Most intervals of {few} nodes of {about.level_name} are wider than their numbers, so "
+            "that none is named first."
+        )
     return (
         f"Noise is most of the numbers of {few} nodes of {about.level_name}, so that none is named "
         "as the largest."
@@ -253,6 +286,8 @@ def _largest_sentence(about: _Question, bars: Sequence[Bar]) -> str:
     first = named[0]
     unit = "" if about.shown.is_rollup else f" <bdi>{html.escape(about.what)}</bdi>"
     said = f"about {about.number(first.value)}{unit}{first.share_text}"
+    if about.measure.at is not None:
+        return _highest_sentence(about, named)
     if len(named) == 1:
         return f"Only one {name} is shown: {first.name}, with {said}."
     second = named[1]
@@ -265,6 +300,24 @@ def _largest_sentence(about: _Question, bars: Sequence[Bar]) -> str:
     return f"The largest {name} is {first.name}, with {said}; {other} comes next."
 
 
+def _highest_sentence(about: _Question, named: Sequence[Bar]) -> str:
+    """Return which node has the largest quantile, as HTML."""
+    first = named[0]
+    what = f"The {SUPERLATIVES[about.measure.figures.value]} <bdi>{html.escape(about.what)}</bdi>"
+    said = f"that of {first.name}, about {about.number(first.value)}"
+    if len(named) == 1:
+        number = about.number(first.value)
+        return f"Only one {about.level_name} is known: {first.name}, about {number}."
+    second = named[1]
+    other = f"{second.name}, about {about.number(second.value)},"
+    if first.lower is None or second.upper is None or first.lower <= second.upper:
+        return (
+            f"{what} seems to be {said}; {other} is so close that noise may have decided which of "
+            "them is first."
+        )
+    return f"{what} is {said}; {other} comes next."
+
+
 def _percents(share: Share) -> tuple[str, str, str]:
     """Return a share and the ends of its interval, with decimals that fit its width."""
     places = min(2, max(0, digits_for_width(50 * (share[2] - share[1])) - 1))
@@ -273,14 +326,6 @@ def _percents(share: Share) -> tuple[str, str, str]:
 
 
 # -- bars ----------------------------------------------------------------------------------------
-
-
-def ends_text(lower: float | None, upper: float | None, digits: int) -> str:
-    """Write the ends of an interval."""
-    if lower is None:
-        return "interval unknown"
-    high = "or more" if upper is None else f"to {figure_text(upper, digits)}"
-    return f"{figure_text(lower, digits)} {high}"
 
 
 def _bars_section(
@@ -306,9 +351,14 @@ def _bars_section(
         "their order is not certain."
     ]
     if not ranked:
-        notes.append("Noise is most of these numbers, so that they are not ordered by size.")
+        poor = "Noise is most of these numbers"
+        if about.measure.at is not None:
+            poor = "Most of these intervals are wider than their numbers"
+        notes.append(f"{poor}, so that they are not ordered by size.")
     if any(bar.share for bar in some):
         notes.append("Shares are of everything, what is not shown here included.")
+    elif about.measure.at is not None:
+        notes.append("These numbers are no parts of a whole: they do not add up.")
     elif not about.shown.is_rollup:
         parts = about.shown.receipt.get("adds_up", True)
         notes.append(
@@ -327,7 +377,8 @@ def _bars_table(
 
     ``title`` is the id of the heading.
     """
-    ends = axis_of(end for bar in bars for end in (bar.value, bar.lower, bar.upper))
+    numbers = (end for bar in bars for end in (bar.value, bar.lower, bar.upper))
+    ends = axis_of(numbers, zero=about.measure.has_zero)
     shares = any(bar.share for bar in bars)
     rows = "".join(_bar_row(about, bar, ends, shares, others) for bar in bars)
     share_head = "<th scope='col' class='number share'>Share</th>" if shares else ""
@@ -364,32 +415,40 @@ def _bar_row(
         share = f"<td class='number share'>{part}{between}</td>"
     more = "".join(
         f"<td class='number other' data-title='{html.escape(other.name)}'>"
-        f"{_number_and_ends(point, other.digits)}</td>"
+        f"{_number_and_ends(point, other.figures)}</td>"
         for other, point in zip(others, bar.others, strict=True)
     )
     return (
         f"<tr><th scope='row'><bdi>{html.escape(bar.label)}</bdi></th>"
         "<td class='drawn' aria-hidden='true'>"
-        f"{draw_bar(bar.value, bar.lower, bar.upper, *ends)}</td>"
+        f"{_drawn_bar(about.measure, bar, ends)}</td>"
         f"<td class='number'>{about.number(bar.value)}"
         f"<small>{about.ends(bar.lower, bar.upper)}</small></td>{share}{more}</tr>"
     )
 
 
-def _number_and_ends(point: Point | None, digits: int) -> str:
-    if point is None:
+def _drawn_bar(measure: DrawnMeasure, bar: Bar, ends: tuple[float, float]) -> str:
+    """Draw a bar; an interval that reaches beyond a bound is drawn to that bound."""
+    low, high = bar.lower, bar.upper
+    if measure.limits is not None:
+        low = max(ends[0], measure.limits[0]) if low is None else low
+        high = min(ends[1], measure.limits[1]) if high is None else high
+    return draw_bar(bar.value, low, high, *ends, zero=measure.has_zero)
+
+
+def _number_and_ends(point: Point | None, figures: Figures) -> str:
+    if point is None and not figures.is_binned:
         return "–"
-    ends = ends_text(point.lower, point.upper, digits)
-    return f"{figure_text(point.value, digits)}<small>{ends}</small>"
+    value, *ends = (None,) * 3 if point is None else (point.value, point.lower, point.upper)
+    return f"{figures.number(value)}<small>{figures.interval(*ends)}</small>"
 
 
 # -- lines and grids -----------------------------------------------------------------------------
 
 
-def point_text(point: Point, digits: int) -> str:
+def point_text(point: Point, figures: Figures) -> str:
     """Write a number and its interval for a tooltip."""
-    ends = ("…" if end is None else figure_text(end, digits) for end in (point.lower, point.upper))
-    return f"{figure_text(point.value, digits)} ({' to '.join(ends)})"
+    return f"{figures.number(point.value)} ({figures.interval(point.lower, point.upper)})"
 
 
 def _lines_section(shown: Chartable, measures: Sequence[DrawnMeasure]) -> str:
@@ -407,12 +466,13 @@ def _lines_section(shown: Chartable, measures: Sequence[DrawnMeasure]) -> str:
         known = measure_points(rows, measure)
         points = [known[at[i]] if i in at else None for i in range(len(periods))]
         label = f"{measure.name}, {periods[0]} to {periods[-1]}"
+        kind = measure.figures.value
 
-        def said(point: Point, digits: int = measure.digits) -> str:
-            return point_text(point, digits)
+        def said(point: Point, figures: Figures = measure.figures) -> str:
+            return point_text(point, figures)
 
         drawings = "".join(
-            draw_lines(periods, points, frozenset(), label=label, said=said, size=size)
+            draw_lines(periods, points, frozenset(), label=label, said=said, size=size, value=kind)
             for size in (WIDE, NARROW)
         )
         name = ", ".join(filter(None, (measure.name * shown.is_rollup, measure.bound)))
@@ -469,4 +529,4 @@ def _grid_cell(value: float | None, most: float, measure: DrawnMeasure) -> str:
         return "<td></td>"
     step = min(STEPS, int(np.ceil(STEPS * abs(value) / most)))
     kind = "below" if value < 0 and measure.signed else "above"
-    return f"<td class='{kind} s{step}'>{figure_text(value, measure.digits)}</td>"
+    return f"<td class='{kind} s{step}'>{measure.figures.number(value)}</td>"

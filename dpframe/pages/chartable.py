@@ -21,14 +21,19 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.asking.measure_texts import bound_words, receipt_measures
+from dpframe.asking.measure_texts import Figures, bound_words, receipt_measures
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import INVALID, OTHER, Hierarchy
 from dpframe.pages.drawings import Point
-from dpframe.pages.page_parts import check_columns, decimals, finite_numbers
+from dpframe.pages.page_parts import check_columns, figures_of
 from dpframe.postprocess.release_changes import NUMBERS
-from dpframe.postprocess.shown_nodes import as_nodes, tree_of_nodes
+from dpframe.postprocess.shown_nodes import (
+    as_nodes,
+    finite_numbers,
+    released_numbers,
+    tree_of_nodes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,15 +126,25 @@ least."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnMeasure:
-    """A measure to draw: its columns, its decimals, whether its parts make up a whole (``area``),
-    whether it can be negative (``signed``), and what bounds leave of it (``bound``)."""
+    """A measure to draw: its columns, how it is written, whether its parts make up a whole
+    (``area``), whether it can be negative (``signed``), and what bounds leave of it (``bound``); of
+    a quantile the bounds (``limits``), and which part of the values it is not below (``at``)."""
 
     name: str
     columns: tuple[str, str, str]
-    digits: int
+    figures: Figures
     area: bool
     signed: bool
     bound: str = ""
+    limits: tuple[float, float] | None = None
+    at: float | None = None
+    of: str | None = None
+    each: str = "row"
+
+    @property
+    def has_zero(self) -> bool:
+        """Whether 0 means nothing, so that bars begin there; the zero of times is arbitrary."""
+        return self.figures.value != "time"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -262,11 +277,11 @@ def chartable(frame: pd.DataFrame, receipt: Receipt) -> Chartable:
     hierarchy = tree_of_nodes(receipt, "plot")
     nodes = as_nodes(frame, hierarchy.label_columns)
     named, bounds = receipt_measures(receipt), bound_words(receipt)
-    check_columns(nodes, (column for measure in named for column in measure.columns))
+    check_columns(nodes, (column for measure in named for column in measure.all_columns))
     counted = DrawnMeasure(
         name="count",
         columns=("count", "lower", "upper"),
-        digits=receipt.digits,
+        figures=Figures(digits=receipt.digits),
         area=receipt.get("adds_up") is not False,
         signed=False,
         bound=bounds.get("count", ""),
@@ -276,10 +291,14 @@ def chartable(frame: pd.DataFrame, receipt: Receipt) -> Chartable:
         DrawnMeasure(
             name=measure.name,
             columns=measure.columns,
-            digits=decimals(nodes, measure),
+            figures=figures_of(nodes, measure),
             area=measure.has_areas,
             signed=measure.signed,
             bound=bounds.get(measure.name, ""),
+            limits=measure.limits,
+            at=measure.at,
+            of=measure.of,
+            each=measure.each,
         )
         for measure in named
     )
@@ -339,10 +358,9 @@ def _interval_start(label: str) -> float:
 
 def measure_points(rows: pd.DataFrame, measure: DrawnMeasure) -> list[Point | None]:
     """Return the number of each row with its interval, or None if it has no number."""
-    columns = (finite_numbers(rows[name]) for name in measure.columns)
     return [
         None if value is None else Point(value=value, lower=lower, upper=upper)
-        for value, lower, upper in zip(*columns, strict=True)
+        for value, lower, upper in released_numbers(rows, measure.columns, measure.limits)
     ]
 
 

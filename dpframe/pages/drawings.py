@@ -1,4 +1,4 @@
-"""Drawings of pages in SVG, and bins of marginals."""
+"""Drawings of pages in SVG, and ticks of their axes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-Reals = NDArray[np.float64]
+from dpframe.measures.bins import ValueKind
 
-BINS = 48
-"""Largest number of bins in a drawing."""
+Reals = NDArray[np.float64]
 
 SPACING = (
     *(("1s", "%H:%M:%S"), ("5s", "%H:%M:%S"), ("15s", "%H:%M:%S"), ("1min", "%H:%M")),
@@ -33,71 +32,13 @@ LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 UNITS = (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0), ("seconds", 1.0))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Bins:
-    """Intervals of equal width.
-
-    Parameters
-    ----------
-    kind
-        "number" or "time" (seconds since 1970).
-    edges
-        Ascending, one more than bins.
-    ticks
-        Ticks of the axis.
-    names
-        The name of each bin.
-    range
-        Upper minus lower bound, which whole-number bins can exceed.
-    """
-
-    kind: str
-    edges: Reals
-    ticks: list[Tick]
-    names: list[str]
-    range: float
-
-    def shares(self, values: Reals) -> list[float]:
-        """Return the part of the values in each bin; values outside count in the nearest bin."""
-        inside = np.clip(values, self.edges[0], self.edges[-1])
-        counts = np.histogram(inside, self.edges)[0]
-        shares: list[float] = (counts / len(values)).tolist()
-        return shares
-
-
-def bins_of(values: Reals, kind: str, low: float, high: float) -> Bins:
-    """Make bins from ``low`` to ``high``. Edges never cut whole numbers; if these are few, each has
-    a bin."""
-    span = high - low
-    whole = bool((values == np.floor(values)).all()) and max(abs(low), abs(high)) < 2**53
-    if span <= 0 and not (whole and kind == "number"):
-        low, high = low - 0.5, high + 0.5
-    if kind == "time":
-        edges = np.linspace(low, high, BINS + 1)
-        return Bins(kind, edges, _time_ticks(low, high), _time_bin_names(edges), span or 1.0)
-    if not whole:
-        edges = np.linspace(low, high, BINS + 1)
-        names = [f"{plain_number(a)} to {plain_number(b)}" for a, b in pairwise(edges)]
-        return Bins(kind, edges, nice_ticks(low, high, 6), names, span or 1.0)
-    first, last = math.floor(low), math.ceil(high)
-    step = max(1, math.ceil((last - first + 1) / BINS))
-    count = math.ceil((last - first + 1) / step)
-    edges = first - 0.5 + step * np.arange(count + 1, dtype=np.float64)
-    ends = [(math.ceil(a), math.floor(a + step)) for a in edges[:-1]]
-    names = [
-        plain_number(a) if step == 1 else f"{plain_number(a)} to {plain_number(b)}" for a, b in ends
-    ]
-    ticks = [t for t in nice_ticks(first, float(edges[-1]), 6) if t.at == math.floor(t.at)]
-    return Bins(kind, edges, ticks, names, span or 1.0)
-
-
-def _stamp(seconds: float) -> pd.Timestamp:
+def stamp_of(seconds: float) -> pd.Timestamp:
     return pd.Timestamp("1970-01-01") + pd.Timedelta(microseconds=round(seconds * 1e6))
 
 
-def _time_ticks(low: float, high: float) -> list[Tick]:
+def time_ticks(low: float, high: float) -> list[Tick]:
     """Return at most six ticks at round times."""
-    start, end = _stamp(low), _stamp(high)
+    start, end = stamp_of(low), stamp_of(high)
     years = (high - low) / (365.25 * 86_400)
     for spacing, written in SPACING:
         ends_well = spacing.endswith("YS")
@@ -117,14 +58,6 @@ def _time_ticks(low: float, high: float) -> list[Tick]:
                 for t in found
             ]
     return [Tick(low, start.strftime("%Y-%m-%d"))]
-
-
-def _time_bin_names(edges: Reals) -> list[str]:
-    """Name bins of times by their ends, as precisely as the bins are narrow."""
-    wide = edges[1] - edges[0]
-    written = "%Y-%m-%d" if wide >= 86_400 else "%Y-%m-%d %H:%M" if wide >= 60 else "%H:%M:%S"
-    texts = [_stamp(edge).strftime(written) for edge in edges.tolist()]
-    return [f"{a} to {b}" for a, b in pairwise(texts)]
 
 
 def seconds_text(seconds: float) -> str:
@@ -176,6 +109,19 @@ def nice_ticks(low: float, high: float, most: int) -> list[Tick]:
     step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= raw * (1 - 1e-9))
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [Tick(i * step, plain_number(i * step)) for i in range(first, last + 1)]
+
+
+def value_ticks(low: float, high: float, value: ValueKind, most: int = 4) -> list[Tick]:
+    """Return ticks of an axis of numbers, of times in seconds since 1970, or of durations in
+    seconds."""
+    if value == "time":
+        return time_ticks(low, high)
+    if value == "number":
+        return short_ticks(nice_ticks(low, high, most))
+    large = max(abs(low), abs(high))
+    name, unit = next((pair for pair in UNITS if large >= 2 * pair[1]), UNITS[-1])
+    ticks = nice_ticks(low / unit, high / unit, most)
+    return [Tick(tick.at * unit, f"{tick.text} {name}" if tick.at else tick.text) for tick in ticks]
 
 
 def short_ticks(ticks: Sequence[Tick]) -> list[Tick]:
@@ -269,14 +215,15 @@ def draw_lines(
     label: str,
     said: Callable[[Point], str],
     size: Size,
+    value: ValueKind = "number",
 ) -> str:
     """Draw one line over all periods in their order; periods in ``gaps`` were not drawn.
 
     A point is None where nothing was reported. ``label`` is for screen readers, and ``said``
-    returns a point in words, for its tooltip.
+    returns a point in words, for its tooltip. ``value`` says what the numbers are.
     """
-    low, high = _axis_ends([point for point in points if point is not None])
-    ticks = short_ticks(nice_ticks(low, high, 4))
+    low, high = _axis_ends([point for point in points if point is not None], value != "time")
+    ticks = value_ticks(low, high, value)
     left = size.letter * max(6.5, *(len(tick.text) for tick in ticks)) + 10
     right = size.width - 3.2 * size.letter
     top, bottom = 12.0, size.height - 3 * size.letter
@@ -302,7 +249,7 @@ def draw_lines(
         parts.append(f"<path class='line' d='M{path}'/>")
         if len(periods) <= DOTS or len(run) == 1:
             parts += [f"<circle class='dot' cx='{x(i)}' cy='{y(p.value)}' r='3'/>" for i, p in run]
-    base = y(max(low, 0.0))
+    base = y(max(low, 0.0)) if value != "time" else bottom
     parts.append(_line(left, base, right, base, "axis"))
     for i, at, edge in _period_labels(periods, x, slot, size):
         parts.append(_line(x(i), bottom, x(i), bottom + 4, "axis"))
@@ -313,13 +260,13 @@ def draw_lines(
     return _svg(f"lines {size.kind}", size.width, size.height, label, parts)
 
 
-def _axis_ends(points: Sequence[Point]) -> tuple[float, float]:
-    """Return the ends of the vertical axis, which holds 0, all points and their intervals."""
+def _axis_ends(points: Sequence[Point], zero: bool) -> tuple[float, float]:
+    """Return the ends of the vertical axis, which holds all points and their intervals, and 0 if
+    ``zero``."""
     ends = [end for point in points for end in (point.value, point.lower, point.upper)]
-    drawn = [0.0, *(end for end in ends if end is not None)]
-    low, high = min(drawn), max(drawn)
+    low, high = axis_of(ends, zero=zero)
     room = 0.06 * (high - low) or 1.0
-    return (low - room if low < 0 else 0.0), high + room
+    return (low - room if low < 0 or not zero else 0.0), high + room
 
 
 def _point_runs(points: Sequence[Point | None]) -> Iterator[Run]:
@@ -366,9 +313,16 @@ def _period_labels(
 
 
 def draw_bar(
-    value: float | None, lower: float | None, upper: float | None, low: float, high: float
+    value: float | None,
+    lower: float | None,
+    upper: float | None,
+    low: float,
+    high: float,
+    *,
+    zero: bool = True,
 ) -> str:
-    """Draw a bar from 0 to ``value`` and its interval, on an axis from ``low`` to ``high``."""
+    """Draw a bar from 0 to ``value``, or only its place if not ``zero``, and its interval, on an
+    axis from ``low`` to ``high``."""
     span = (high - low) or 1.0
 
     def at(number: float) -> float:
@@ -376,7 +330,7 @@ def draw_bar(
 
     parts = []
     if value is not None:
-        left, right = sorted((at(0.0), at(value)))
+        left, right = sorted((at(0.0), at(value))) if zero else (at(value) - 0.5, at(value) + 0.5)
         wide = max(right - left, 0.3)
         parts.append(f"<rect class='bar' x='{left}' y='0' width='{wide:.3f}' height='16'/>")
     if lower is not None and upper is not None:
@@ -385,9 +339,10 @@ def draw_bar(
     return f"<svg viewBox='0 0 100 16' preserveAspectRatio='none'>{''.join(parts)}</svg>"
 
 
-def axis_of(numbers: Iterable[float | None]) -> tuple[float, float]:
-    """Return the ends of an axis that holds 0 and all numbers."""
-    known = [0.0, *(number for number in numbers if number is not None)]
+def axis_of(numbers: Iterable[float | None], *, zero: bool = True) -> tuple[float, float]:
+    """Return the ends of an axis that holds all numbers, and 0 if ``zero``."""
+    known = [number for number in numbers if number is not None]
+    known += [0.0] if zero or not known else []
     return min(known), max(known)
 
 
@@ -441,6 +396,101 @@ def draw_histogram(
         most_right = WIDTH - 2 - LETTER * len(tick.text) / 2
         parts.append(_text(min(x(tick.at), most_right), base + 18, tick.text, "middle"))
     return _svg("marginal", WIDTH, HEIGHT, label, parts + hits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """How values are distributed: bars between ascending places on an axis, with their heights and
+    names, and the median with its interval, in the same places; None if that is unknown."""
+
+    edges: Sequence[float]
+    heights: Sequence[float]
+    names: Sequence[str]
+    median: Point | None
+
+
+def draw_shape(
+    shape: Shape, *, ends: tuple[float, float], most: float, ticks: Sequence[Tick], label: str
+) -> str:
+    """Draw a distribution on an axis that others share: from ``ends[0]`` to ``ends[1]``, up to
+    ``most``. ``label`` is for screen readers."""
+    size = SHAPE
+    left, right, top = 6.0, size.width - 6.0, 6.0
+    base = size.height - 2.4 * size.letter
+
+    def x(place: float) -> float:
+        inside = min(max(place, ends[0]), ends[1])
+        return round(left + (right - left) * (inside - ends[0]) / (ends[1] - ends[0]), 2)
+
+    parts, hits = [], []
+    bars = zip(pairwise(map(x, shape.edges)), shape.heights, shape.names, strict=True)
+    for (start, end), height, name in bars:
+        if end <= start:
+            continue
+        high = round((base - top) * min(max(height, 0.0) / most, 1.0), 2)
+        gap = min(0.5, (end - start) / 8)
+        if high > 0:
+            bar = _box(start + gap, base - high, end - start - 2 * gap, high, "class='fill'")
+            parts.append(bar)
+        hits.append(_box(start, top, end - start, base - top, "class='hit'", name))
+    if shape.median is not None:
+        lower, upper = shape.median.lower, shape.median.upper
+        start, end = x(ends[0] if lower is None else lower), x(ends[1] if upper is None else upper)
+        parts.append(_box(start, top, max(end - start, 1.0), base - top, "class='band'"))
+        parts.append(_line(x(shape.median.value), top, x(shape.median.value), base, "median"))
+    parts.append(_line(left, base, right, base, "axis"))
+    for tick in ticks:
+        room = size.letter * len(tick.text) / 2
+        at = min(max(x(tick.at), room + 1), size.width - room - 1)
+        parts.append(_line(x(tick.at), base, x(tick.at), base + 4, "axis"))
+        parts.append(_text(at, base + 2 * size.letter, tick.text, "middle"))
+    return _svg("shape", size.width, size.height, label, parts + hits)
+
+
+SHAPE = Size(width=480, height=170, letter=10.9, kind="shape")
+"""Size of a distribution beside others."""
+
+
+def spread_ticks(
+    place: Callable[[float], float], low: float, high: float, value: ValueKind
+) -> list[Tick]:
+    """Return ticks of an axis on which values grow in proportion: round values that have room
+    beside each other, the roundest and largest first."""
+    largest, ends = max(abs(low), abs(high)), (place(low), place(high))
+    scale = SHAPE.width / ((ends[1] - ends[0]) or 1.0)
+    ticks: list[Tick] = [Tick(place(0.0), "0")] if low <= 0 <= high else []
+    for sizes in ROUND_CLOCK if value == "duration" else ROUND:
+        for size in (one for one in reversed(sizes) if one <= largest):
+            for one in (size, -size):
+                text = short_duration(one) if value == "duration" else plain_number(one)
+                tick = Tick(place(one) if low <= one <= high else math.inf, text)
+                if all(
+                    abs(tick.at - other.at) * scale
+                    >= SHAPE.letter * ((len(text) + len(other.text)) / 2 + 1)
+                    for other in ticks
+                ) and math.isfinite(tick.at):
+                    ticks.append(tick)
+    return sorted(ticks, key=lambda tick: tick.at)
+
+
+def short_duration(seconds: float) -> str:
+    """Write a round duration in its largest unit."""
+    name, unit = next((p for p in CLOCK_UNITS if abs(seconds) >= p[1]), CLOCK_UNITS[-1])
+    return f"{plain_number(seconds / unit)} {name}"
+
+
+CLOCK_UNITS = (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0))
+
+POWERS = tuple(10.0**n for n in range(-12, 16))
+
+ROUND = (POWERS, tuple(5 * power for power in POWERS), tuple(2 * power for power in POWERS))
+"""Round numbers, the roundest first."""
+
+ROUND_CLOCK = (
+    (*POWERS[:13], 60.0, 3_600.0, *(86_400.0 * power for power in POWERS[12:])),
+    (10.0, 600.0, 21_600.0),
+)
+"""Round durations in seconds, the roundest first."""
 
 
 def draw_category_bars(

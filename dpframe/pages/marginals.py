@@ -1,4 +1,5 @@
-"""The page of synthetic rows beside a public sample: a drawing and a distance per column.
+"""Distributions: the page of synthetic rows beside a public sample, with a drawing and a distance
+per column; and values in bins at the nodes of a release.
 
 **Distances** are 1-Wasserstein distances between the empirical distributions of two samples.
 
@@ -8,7 +9,7 @@ Sources
     Bernot: "Wasserstein Barycenter and its Application to Texture Mixing", 2011). It is at most the
     distance itself in the Euclidean metric: a projection brings no two points further apart.
 Privacy
-    None is given: the distance to real data is a fact about these data.
+    None is given to a sample: the distance to real data is a fact about these data.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +27,24 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dpframe.asking.measure_texts import Figures, ReleasedMeasure, parse_measure
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.errors import ColumnError, ParameterError
+from dpframe.measures.bins import axis_place, spoken_value
+from dpframe.measures.measure import BINS_END, Measure
 from dpframe.noise import public_generator
+from dpframe.pages.chartable import Chartable
 from dpframe.pages.drawings import (
-    Bins,
-    bins_of,
+    Point,
+    Tick,
     draw_category_bars,
     draw_histogram,
+    nice_ticks,
     percent_of_rows,
+    plain_number,
     seconds_text,
+    stamp_of,
+    time_ticks,
 )
 from dpframe.pages.page_parts import (
     budget_figure,
@@ -43,12 +54,84 @@ from dpframe.pages.page_parts import (
     plain_words,
     write_page,
 )
+from dpframe.postprocess.quantiles import NodeBins, bins_of_texts
+from dpframe.postprocess.shown_nodes import Ends, grain_of, nearest_reported, open_ends
 
 MOST = 20
 """Largest number of categories that are drawn."""
 
 Reals = NDArray[np.float64]
 EPOCH = "1970-01-01"
+
+
+BINS = 48
+"""Largest number of bins in a drawing."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bins:
+    """Intervals of equal width.
+
+    Parameters
+    ----------
+    kind
+        "number" or "time" (seconds since 1970).
+    edges
+        Ascending, one more than bins.
+    ticks
+        Ticks of the axis.
+    names
+        The name of each bin.
+    range
+        Upper minus lower bound, which whole-number bins can exceed.
+    """
+
+    kind: str
+    edges: Reals
+    ticks: list[Tick]
+    names: list[str]
+    range: float
+
+    def shares(self, values: Reals) -> list[float]:
+        """Return the part of the values in each bin; values outside count in the nearest bin."""
+        inside = np.clip(values, self.edges[0], self.edges[-1])
+        counts = np.histogram(inside, self.edges)[0]
+        shares: list[float] = (counts / len(values)).tolist()
+        return shares
+
+
+def bins_of(values: Reals, kind: str, low: float, high: float) -> Bins:
+    """Make bins from ``low`` to ``high``. Edges never cut whole numbers; if these are few, each has
+    a bin."""
+    span = high - low
+    whole = bool((values == np.floor(values)).all()) and max(abs(low), abs(high)) < 2**53
+    if span <= 0 and not (whole and kind == "number"):
+        low, high = low - 0.5, high + 0.5
+    if kind == "time":
+        edges = np.linspace(low, high, BINS + 1)
+        return Bins(kind, edges, time_ticks(low, high), _time_bin_names(edges), span or 1.0)
+    if not whole:
+        edges = np.linspace(low, high, BINS + 1)
+        names = [f"{plain_number(a)} to {plain_number(b)}" for a, b in pairwise(edges)]
+        return Bins(kind, edges, nice_ticks(low, high, 6), names, span or 1.0)
+    first, last = math.floor(low), math.ceil(high)
+    step = max(1, math.ceil((last - first + 1) / BINS))
+    count = math.ceil((last - first + 1) / step)
+    edges = first - 0.5 + step * np.arange(count + 1, dtype=np.float64)
+    ends = [(math.ceil(a), math.floor(a + step)) for a in edges[:-1]]
+    names = [
+        plain_number(a) if step == 1 else f"{plain_number(a)} to {plain_number(b)}" for a, b in ends
+    ]
+    ticks = [t for t in nice_ticks(first, float(edges[-1]), 6) if t.at == math.floor(t.at)]
+    return Bins(kind, edges, ticks, names, span or 1.0)
+
+
+def _time_bin_names(edges: Reals) -> list[str]:
+    """Name bins of times by their ends, as precisely as the bins are narrow."""
+    wide = edges[1] - edges[0]
+    written = "%Y-%m-%d" if wide >= 86_400 else "%Y-%m-%d %H:%M" if wide >= 60 else "%H:%M:%S"
+    texts = [stamp_of(edge).strftime(written) for edge in edges.tolist()]
+    return [f"{a} to {b}" for a, b in pairwise(texts)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,3 +414,184 @@ def directions(projections: int, dimensions: int, seed: int) -> Reals:
     drawn = public_generator(seed).standard_normal((projections, dimensions))
     unit: Reals = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
     return unit
+
+
+# -- distributions -------------------------------------------------------------------------------
+
+SHAPES, SHAPED, FEWEST_BARS = 12, 3, 8
+"""Largest numbers of nodes whose values are drawn and of measures, and the fewest bars of a node
+that are left where noise is large."""
+
+CLEAR = 3.0
+"""Bins are drawn together until a bar of middling height is so many standard deviations of its
+noise."""
+
+BEYOND = 0.02
+"""The least part of the values beyond a bound that is told."""
+
+EDGE = 0.002
+"""An axis ends where less than this part of the values of all drawn nodes is beyond."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NodeShapes:
+    """The values of some nodes in bins: their places in a release, which of ``node`` they are, and
+    the measure."""
+
+    measure: Measure
+    node: NodeBins
+    places: NDArray[np.int64]
+    own: NDArray[np.int64]
+    confidence: float
+    grain: float
+    """Of what values are multiples, 0 if of nothing."""
+
+    @property
+    def is_even(self) -> bool:
+        """Whether equal distances on the axis are equal differences."""
+        return self.measure.split == "whole" or self.measure.spacing == "even"
+
+    def place(self, value: float) -> float:
+        """Return where an edge is on the common axis: of bins of whole numbers, beside them."""
+        bounds = self.measure.bins.edges[0], float(self.measure.upper or 0)
+        if self.measure.split == "whole":
+            value -= 0.5
+        return axis_place(value, bounds, "even" if self.is_even else "proportion")
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The ends of the common axis."""
+        low, high = self.shown_edges
+        return self.place(self.measure.bins.edges[low]), self.place(self.measure.bins.edges[high])
+
+    @cached_property
+    def medians(self) -> list[Ends]:
+        """The medians of all of ``node`` with the ends of their intervals; an end beyond a bound is
+        None, and all are where nothing is known."""
+        found = self.node.quantile(0.5, self.confidence, self.grain)
+        limits = self.measure.bins.edges[0], float(self.measure.upper or 0)
+        columns = (found.value, found.lower, found.upper, found.at_bound, found.unknown)
+        return [
+            (None, None, None)
+            if unknown
+            else open_ends((value, lower, upper), limits, self.grain)
+            if beyond
+            else (value, lower, upper)
+            for value, lower, upper, beyond, unknown in zip(
+                *(column.tolist() for column in columns), strict=True
+            )
+        ]
+
+    @property
+    def figures(self) -> Figures:
+        """How values are written."""
+        of, value = self.measure.column, self.measure.value
+        written = ReleasedMeasure(
+            name="", kind="quantile", of=of, spec="", signed=True, value=value
+        )
+        found = written.figures([self.medians[own] for own in self.own.tolist()])
+        return replace(found, digits=0) if self.grain else found
+
+    def mark(self, own: int) -> Point | None:
+        """Return where the median of a node and its interval are on the axis."""
+        value, lower, upper = self.medians[own]
+        if value is None:
+            return None
+        whole = self.measure.split == "whole"
+        return Point(
+            value=self.place(value + 0.5 * whole),
+            lower=None if lower is None else self.place(lower),
+            upper=None if upper is None else self.place(upper + whole),
+        )
+
+    def words_beyond(self, own: int) -> str:
+        """Return which part of the values of a node is beyond the bounds, if noise alone does not
+        explain it."""
+        numbers, total = self.node.numbers[own], self.node.running_totals[own, -1]
+        noise = math.sqrt(self.node.variance[own]) / self.node.unit
+        said = []
+        for place, where, edge in ((0, "below", 0), (-1, "above", -1)):
+            if numbers[place] > max(CLEAR * noise, BEYOND * total):
+                bound = (
+                    self.measure.bins.edges[edge] if edge == 0 else float(self.measure.upper or 0)
+                )
+                part = f"{100 * numbers[place] / total:.2g} %"
+                said.append(f"; {part} {where} {spoken_value(bound, self.measure.value)}")
+        return "".join(said)
+
+    @cached_property
+    def shown_edges(self) -> tuple[int, int]:
+        """The first and the last edge of the common axis."""
+        passed = np.cumsum(self.node.numbers[self.own].sum(axis=0))
+        last = len(self.measure.bins.edges) - 1
+        if passed[-1] <= 0:
+            return 0, last
+        low = int(np.argmax(passed > EDGE * passed[-1])) - 2
+        high = last + 2 - int(np.argmax((passed < (1 - EDGE) * passed[-1])[::-1]))
+        low, high = max(low, 0), min(high, last)
+        return (low, high) if high - low >= FEWEST_BARS else (0, last)
+
+    def bars(self, own: int) -> tuple[list[float], list[float], list[tuple[float, float, int]]]:
+        """Return the bars of a node: places of their edges, heights, and the ends and number of
+        each. A height is a part of the values of the node, divided by the width of the bar."""
+        low, high = self.shown_edges
+        edges, numbers = self.measure.bins.edges, self.node.numbers[own]
+        total = float(max(numbers.sum(), 1))
+        noise = math.sqrt(self.node.variance[own]) / self.node.unit
+        each = 1
+        while (high - low) / (2 * each) >= FEWEST_BARS and (
+            total * each / (high - low) < CLEAR * noise * math.sqrt(each)
+        ):
+            each *= 2
+        starts = [*range(low, high, each)]
+        ends = [*starts[1:], high]
+        places, heights, told = [self.place(edges[low])], [], []
+        for start, end in zip(starts, ends, strict=True):
+            number = int(numbers[start + 1 : end + 1].sum())
+            places.append(self.place(edges[end]))
+            heights.append(number / total / (places[-1] - places[-2]))
+            told.append((edges[start], edges[end], number))
+        return places, heights, told
+
+
+def shapes_of(shown: Chartable, name: str) -> NodeShapes | None:
+    """Return the largest nodes of the highest level that has several nodes with numbers in bins, or
+    everything; None if there is none."""
+    facts, nodes = shown.receipt["measures"][name], shown.nodes
+    texts = nodes[f"{name}{BINS_END}"]
+    rows = np.flatnonzero(texts.notna().to_numpy())
+    if not len(rows):
+        return None
+    measure = parse_measure(facts["spec"])[1]
+    parts = np.ones(len(rows), dtype=np.int64)
+    if measure.each == "row":
+        place = np.full(len(nodes) + 1, -1, dtype=np.int64)
+        place[rows] = np.arange(len(rows))
+        above = place[nearest_reported(nodes, shown.hierarchy)[rows]]
+        for row in np.argsort(-shown.level[rows], kind="stable").tolist():  # from below
+            if above[row] >= 0:
+                parts[above[row]] += parts[row]
+    scales = [float(said["scales"]["parts"]) for said in facts["noise"]]
+    node = NodeBins(
+        bins=measure.bins,
+        numbers=bins_of_texts(texts.iloc[rows].tolist(), measure.bins.size),
+        parts=parts,
+        scale=scales[0],
+        ratio=(scales[-1] / scales[0]) ** 2,
+        unit=int(facts["noise"][0]["unit"]),
+    )
+    first = nodes[f"{name}{measure.columns[0]}"]
+    grain = 0.0 if measure.kind == "histogram" else grain_of(first)
+    level = shown.level[rows]
+    several = [one for one in np.unique(level[level > 0]) if np.count_nonzero(level == one) > 1]
+    chosen = np.flatnonzero(level == (several[0] if several else level.min()))
+    size = node.running_totals[chosen, -1]
+    chosen = chosen[np.argsort(-size, kind="stable")][:SHAPES]
+    return NodeShapes(
+        measure=measure,
+        node=node,
+        places=rows[chosen],
+        own=chosen,
+        confidence=float(shown.receipt["confidence"]),
+        grain=1.0 if measure.split == "whole" else grain,
+    )

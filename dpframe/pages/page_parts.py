@@ -16,13 +16,15 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpframe.asking.call_arguments import known_choice
 from dpframe.asking.card import NO_USER, kind_of_privacy
 from dpframe.asking.measure_texts import (
+    Figures,
     ReleasedMeasure,
     bound_words,
     cut_words,
-    digits_for_width,
     receipt_measures,
 )
 from dpframe.asking.privacy_receipt import Receipt
@@ -31,7 +33,11 @@ from dpframe.common.files import PAGES, check_target, local_file, replace_file
 from dpframe.common.unicode import is_unicode
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy, as_hierarchies
-from dpframe.postprocess.shown_nodes import check_complete_columns
+from dpframe.postprocess.shown_nodes import (
+    check_complete_columns,
+    finite_numbers,
+    released_numbers,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -221,20 +227,9 @@ def check_columns(frame: pd.DataFrame, names: Iterable[str]) -> None:
             raise ParameterError(f"the frame has no column {name!r}. Pass the result unchanged.")
 
 
-def finite_numbers(column: pd.Series[Any]) -> list[float | None]:
-    """Return the numbers of a column, with None for missing and infinite numbers."""
-    pairs = zip(column.tolist(), column.isna(), strict=True)
-    return [None if missing or not math.isfinite(n) else n for n, missing in pairs]
-
-
-def decimals(frame: pd.DataFrame, measure: ReleasedMeasure) -> int:
-    """Return how many decimals to show: two digits of the narrowest interval."""
-    if measure.has_whole_values or not len(frame):
-        return 0
-    _, lower, upper = measure.columns
-    half = (frame[upper].astype(float) - frame[lower].astype(float)) / 2
-    wide = half[half > 0]
-    return digits_for_width(float(wide.min())) if len(wide) else 2
+def figures_of(frame: pd.DataFrame, measure: ReleasedMeasure) -> Figures:
+    """Return how to write the numbers of a measure of a release."""
+    return measure.figures(zip(*(finite_numbers(frame[n]) for n in measure.columns), strict=True))
 
 
 def figure_text(number: float, digits: int) -> str:
@@ -331,6 +326,9 @@ ORDERED = ("date", "number")
 WHOLE = ("count", "count_lower", "count_upper")
 """Columns of whole counts, where they were released."""
 
+NUMBER = ("residual", "lower", "upper")
+"""Columns of the number that a page shows for every cell."""
+
 LARGEST = 3
 """Number of cells that the first sentence names."""
 
@@ -341,7 +339,8 @@ class _CellNumber:
 
     title: str
     columns: tuple[str, str, str]
-    digits: int
+    figures: Figures
+    limits: tuple[float, float] | None = None
     bounded: str = "count"
     """The name under which bounds of the number are told."""
     adds_up: bool = True
@@ -353,8 +352,17 @@ class _CellNumber:
         """What level 0 is."""
         return "everything" if self.overlap else "the rest"
 
-    def write(self, value: float) -> str:
-        return figure_text(value, self.digits)
+    def write(self, value: float | None) -> str:
+        return self.figures.number(value)
+
+    def read(self, frame: pd.DataFrame) -> dict[str, Any]:
+        """The numbers of the cells and the ends of their intervals, as columns of numbers."""
+        if self.limits is None:
+            return dict(zip(NUMBER, (frame[name] for name in self.columns), strict=True))
+        found = released_numbers(frame, self.columns, self.limits)
+        columns = zip(*found, strict=True) if found else ((), (), ())
+        arrays = (np.array(column, dtype=np.float64) for column in columns)
+        return dict(zip(NUMBER, arrays, strict=True))
 
 
 def _shown_number(frame: pd.DataFrame, receipt: Receipt, measure: str | None) -> _CellNumber:
@@ -366,19 +374,23 @@ def _shown_number(frame: pd.DataFrame, receipt: Receipt, measure: str | None) ->
         title, name = ("Users", "count") if overlap else ("Residual", "residual")
         own = (name, "lower", "upper")
         return _CellNumber(
-            title=title, columns=own, digits=receipt.digits, adds_up=not overlap, overlap=overlap
+            title=title,
+            columns=own,
+            figures=Figures(digits=receipt.digits),
+            adds_up=not overlap,
+            overlap=overlap,
         )
     names = [one.name for one in several]
     wanted = next((one.name for one in several if one.adds_up), names[0])
     if measure is not None:
         wanted = known_choice("measure", measure, names)
     one = several[names.index(wanted)]
-    check_columns(frame, one.columns)
-    digits = decimals(frame, one)
+    check_columns(frame, one.all_columns)
     return _CellNumber(
         title=one.name,
         columns=one.columns,
-        digits=digits,
+        figures=figures_of(frame, one),
+        limits=one.limits,
         bounded=one.name,
         adds_up=one.adds_up,
         overlap=overlap,
@@ -400,8 +412,7 @@ def cells_page(
     whole = WHOLE if "whole_counts" in receipt else ()
     levels = (f"{name}_level" for name in cells.names)
     check_columns(frame, ["level", "prefix", *number.columns, *whole, *cells.names, *levels])
-    renamed = zip(("residual", "lower", "upper"), number.columns, strict=True)
-    frame = frame.assign(**{name: frame[column] for name, column in renamed})
+    frame = frame.assign(**number.read(frame))
     is_drawn = number.adds_up or number.overlap
     is_matrix = len(cells.dimensions) == 2 and is_drawn and bool((frame["level"] > 0).any())
     heads: list[tuple[str, ...]] = [(str(i), "", name) for i, name in enumerate(cells.names)]
@@ -490,9 +501,10 @@ def _cell_facts(
         "lines": lines,
         "kind": [receipt["levels"][level - 1] if level else number.rest for level in levels],
         "level": levels,
-        "digits": number.digits,
+        "digits": number.figures.digits,
         "overlap": number.overlap,
-        **{name: finite_numbers(frame[name]) for name in ("residual", "lower", "upper", *whole)},
+        **(numbers := {name: finite_numbers(frame[name]) for name in (*NUMBER, *whole)}),
+        **(number.figures.texts(*(numbers[name] for name in NUMBER)) if number.limits else {}),
     }
 
 
@@ -552,10 +564,10 @@ def _cell_figures(
         total = number.write(sum(cells["residual"].tolist()))
         rows.append(("In cells", total, receipt.count_noun if is_count else number.title))
     if len(rest) == 1 and rest["residual"].notna().all():
-        value, *ends = (rest[name].tolist()[0] for name in ("residual", "lower", "upper"))
+        value, *ends = (finite_numbers(rest[name])[0] for name in NUMBER)
         title = number.title if number.overlap else "In none"
         sure = sure_text(receipt, number.bounded, total=True)
-        rows.append((title, number.write(value), f"{' to '.join(map(number.write, ends))}, {sure}"))
+        rows.append((title, number.write(value), f"{number.figures.interval(*ends)}, {sure}"))
     threshold = figure_text(receipt["threshold"], receipt.digits)
     residual = "" if number.overlap else "residual "
     what = f"{residual}{receipt.count_noun}" if is_count else "from which a cell is shown"

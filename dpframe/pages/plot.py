@@ -29,8 +29,14 @@ from dpframe.pages.chartable import (
     measure_points,
     period_start_text,
 )
-from dpframe.pages.page_parts import figure_text, finite_numbers, released_part, sure_text
-from dpframe.postprocess.shown_nodes import areas, label_joint, nearest_reported
+from dpframe.pages.drawings import Point
+from dpframe.pages.page_parts import released_part, sure_text
+from dpframe.postprocess.shown_nodes import (
+    areas,
+    finite_numbers,
+    label_joint,
+    nearest_reported,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -197,23 +203,26 @@ def _bar_figure(
     drawn, panels = shown.nodes.iloc[places[:BARS]], measures[:PANELS]
     figure = _panels(graph, [m.name for m in panels] if shown.is_rollup else [], across=True)
     for at, measure in enumerate(panels, 1):
-        points = measure_points(drawn, measure)
+        points = [_in_axis(p, measure) for p in measure_points(drawn, measure)]
+        where = {"row": 1, "col": at} if shown.is_rollup else {}
         more = [None if p is None or p.upper is None else p.upper - p.value for p in points]
         less = [None if p is None or p.lower is None else p.value - p.lower for p in points]
+        form = graph.Bar if measure.has_zero else graph.Scatter  # no bar begins in 1970
         figure.add_trace(
-            graph.Bar(
+            form(
                 x=[None if p is None else p.value for p in points],
                 y=list(range(len(drawn))),
-                orientation="h",
                 marker={"color": FILL},
                 error_x={"type": "data", "array": more, "arrayminus": less, "thickness": 1.5},
                 hovertext=_hover_texts(drawn, shown),
                 hovertemplate="%{hovertext}<extra></extra>",
+                **({"orientation": "h"} if measure.has_zero else {"mode": "markers"}),
             ),
-            **({"row": 1, "col": at} if shown.is_rollup else {}),
+            **where,
         )
+        figure.update_xaxes(**_number_axis(measure), **where)
     ticks = max(3, 10 // max(1, len(panels)))
-    figure.update_xaxes(rangemode="tozero", tickformat=",", nticks=ticks, tickangle=0)
+    figure.update_xaxes(nticks=ticks, tickangle=0)
     figure.update_yaxes(**_bar_axis(drawn["prefix"].astype(str).tolist()))
     figure.update_layout(showlegend=False, bargap=0.25, height=150 + ROW * max(len(drawn), 4))
     said = []
@@ -222,6 +231,27 @@ def _bar_figure(
     if len(places) > BARS:
         said.append(f"the first {BARS} of {len(places):,}")
     return figure, said + _measures_remark(measures)
+
+
+def _in_axis(point: Point | None, measure: DrawnMeasure) -> Point | None:
+    """Return a point in the units of its axis: of times, milliseconds; of durations, hours. An
+    interval that reaches beyond a bound ends there."""
+    if point is None or measure.limits is None:
+        return point
+    unit = {"time": 1e-3, "duration": 3_600.0}.get(measure.figures.value, 1.0)
+    low, high = measure.limits
+    return Point(
+        value=point.value / unit,
+        lower=(low if point.lower is None else point.lower) / unit,
+        upper=(high if point.upper is None else point.upper) / unit,
+    )
+
+
+def _number_axis(measure: DrawnMeasure) -> dict[str, Any]:
+    if not measure.has_zero:
+        return {"type": "date"}
+    unit = {"title": {"text": "hours"}} if measure.figures.value == "duration" else {}
+    return {"rangemode": "tozero", "tickformat": ",", **unit}
 
 
 def _bar_axis(labels: Sequence[str]) -> dict[str, Any]:
@@ -248,7 +278,11 @@ def _line_figure(
     texts = _hover_texts(drawn, shown)
     for at, measure in enumerate(panels, 1):
         where = {"row": at, "col": 1} if shown.is_rollup else {}
-        value, lower, upper = (finite_numbers(drawn[name]) for name in measure.columns)
+        points = [_in_axis(p, measure) for p in measure_points(drawn, measure)]
+        value, lower, upper = (
+            [None if p is None else getattr(p, end) for p in points]
+            for end in ("value", "lower", "upper")
+        )
         figure.add_trace(_band_trace(starts, lower, upper, runs, graph), **where)
         x, y, said = (_break_between_runs(column, runs) for column in (starts, value, texts))
         figure.add_trace(
@@ -264,7 +298,7 @@ def _line_figure(
             ),
             **where,
         )
-    figure.update_yaxes(rangemode="tozero", tickformat=",", automargin=True)
+        figure.update_yaxes(**_number_axis(measure), automargin=True, **where)
     figure.update_layout(showlegend=False, height=140 + PANEL * max(1, len(panels)))
     assert shown.date_level is not None
     said = [f"a point is one {shown.hierarchy.level_names[shown.date_level - 1]}"]
@@ -401,7 +435,7 @@ def _tree_figure(
     in_order = shown.hierarchy.kind in ("date", "number")
     drawn = blocks(area, ancestor, in_order=in_order)
     numbers = [
-        "" if number is None else figure_text(number, measure.digits)
+        "" if number is None else measure.figures.number(number)
         for number in finite_numbers(shown.nodes[measure.columns[0]])
     ]
     wide = ACROSS // (len(set(shown.level.tolist())) or 1)
@@ -483,8 +517,8 @@ def _hover_texts(rows: pd.DataFrame, shown: Chartable) -> list[str]:
     said = [list(_hover_lines(rows, one, shown)) for one in shown.measures]
     if not shown.is_rollup and "residual" in rows.columns:
         known = finite_numbers(rows["residual"])
-        digits = shown.measures[0].digits
-        said.append([f"residual {'' if n is None else figure_text(n, digits)}" for n in known])
+        written = shown.measures[0].figures
+        said.append([f"residual {'' if n is None else written.number(n)}" for n in known])
     out = []
     for label, level, *lines in zip(rows["prefix"], rows["level"].tolist(), *said, strict=True):
         where = f"level {level}" + (f", {_plotly_text(names[level - 1])}" if level else "")
@@ -494,11 +528,16 @@ def _hover_texts(rows: pd.DataFrame, shown: Chartable) -> list[str]:
 
 def _hover_lines(rows: pd.DataFrame, measure: DrawnMeasure, shown: Chartable) -> Iterator[str]:
     sure, named = _plotly_text(sure_text(shown.receipt, measure.name)), shown.is_rollup
+    figures, points = measure.figures, measure_points(rows, measure)
+    if figures.is_binned:
+        for point in points:
+            ends = (None, None, None) if point is None else (point.value, point.lower, point.upper)
+            said = f"{figures.number(ends[0])}, {figures.interval(*ends[1:])} ({sure})"
+            yield f"{_plotly_text(measure.name)} {said}"
+        return
     columns = (finite_numbers(rows[name]) for name in measure.columns)
     for value, low, high in zip(*columns, strict=True):
-        number, lower, upper = (
-            "" if n is None else figure_text(n, measure.digits) for n in (value, low, high)
-        )
+        number, lower, upper = ("" if n is None else figures.number(n) for n in (value, low, high))
         between = f"between {lower} and {upper}"
         if high is None:
             between = f"at least {lower}" if lower else "interval unknown"

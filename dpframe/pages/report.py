@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpframe.asking.measure_texts import ReleasedMeasure, bound_words, cut_words, receipt_measures
+from dpframe.asking.measure_texts import (
+    ReleasedMeasure,
+    bound_words,
+    cut_words,
+    parse_measure,
+    receipt_measures,
+)
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.errors import ParameterError
+from dpframe.measures.bins import spoken_value
+from dpframe.measures.measure import BINS_END
 from dpframe.pages.answers import answer_sections, lists_all
 from dpframe.pages.chartable import Chartable, Kind, area_measure, chartable
+from dpframe.pages.drawings import Shape, Tick, draw_shape, spread_ticks, value_ticks
+from dpframe.pages.marginals import SHAPED, NodeShapes, shapes_of
 from dpframe.pages.page_parts import (
     budget_figure,
     budget_words,
@@ -19,12 +29,11 @@ from dpframe.pages.page_parts import (
     check_columns,
     check_plain,
     confidence_percent,
-    decimals,
     extract_remark,
     figure_text,
     figures_list,
+    figures_of,
     fill_asset,
-    finite_numbers,
     guarantee_line,
     html_document,
     intervals_sentence,
@@ -37,7 +46,13 @@ from dpframe.pages.page_parts import (
     table_section,
     write_page,
 )
-from dpframe.postprocess.shown_nodes import areas, label_joint, nearest_reported
+from dpframe.postprocess.shown_nodes import (
+    areas,
+    finite_numbers,
+    label_joint,
+    nearest_reported,
+    released_numbers,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,7 +120,8 @@ def report_page(
     guarantee = guarantee_line(receipt, f"All {numbers} here are noisy,")
     is_listed = form == "bar" and lists_all(shown)  # the bars are all there is
     return html_document(
-        f"{top}{'' if is_listed else _tree_sections(shown, measures, form)}"
+        f"{top}{'' if extract else _shape_sections(shown)}"
+        f"{'' if is_listed else _tree_sections(shown, measures, form)}"
         "<section aria-labelledby='facts-title'><h2 id='facts-title'>This release</h2>"
         f"{facts}</section>",
         title=title or f"{receipt.subject} of {', '.join(shown.hierarchy.source_columns)}",
@@ -229,21 +245,25 @@ def _measure_facts(
 ) -> dict[str, Any]:
     """Return a list of numbers for each column, and the facts that a page needs of each measure."""
     drawn = _drawn_measure(measures)
+    written = [figures_of(frame, one) for one in measures]
     facts: dict[str, Any] = {
         "measures": [
             {
                 "key": f"m{i}",
                 "title": one.name,
-                "digits": decimals(frame, one),
+                "digits": figures.digits,
                 **_bound_facts(receipt, one.name),
             }
-            for i, one in enumerate(measures)
+            for i, (one, figures) in enumerate(zip(measures, written, strict=True))
         ],
         "drawn": None if drawn is None else f"m{measures.index(drawn)}",
     }
-    for i, measure in enumerate(measures):
-        for end, column in zip(("", "_lower", "_upper"), measure.columns, strict=True):
-            facts[f"m{i}{end}"] = finite_numbers(frame[column])
+    for i, (measure, figures) in enumerate(zip(measures, written, strict=True)):
+        numbers = released_numbers(frame, measure.columns, measure.limits)
+        columns = list(map(list, zip(*numbers, strict=True))) if numbers else [[], [], []]
+        facts |= zip((f"m{i}", f"m{i}_lower", f"m{i}_upper"), columns, strict=True)
+        if figures.is_binned:  # words, such as "unknown"
+            facts["measures"][i] |= figures.texts(*columns)
     return facts
 
 
@@ -258,10 +278,10 @@ def _report_figures(
     rows = []
     if len(total) == 1 and measures:
         for measure in measures[:TOTALS]:
-            digits = decimals(frame, measure)
-            value, lower, upper = (f"{total[c].iloc[0]:,.{digits}f}" for c in measure.columns)
-            between = f"{lower} to {upper}, {sure_text(receipt, measure.name, total=True)}"
-            rows.append((measure.name, value, between))
+            figures = figures_of(frame, measure)
+            ((value, *ends),) = released_numbers(total, measure.columns, measure.limits)
+            between = f"{figures.interval(*ends)}, {sure_text(receipt, measure.name, total=True)}"
+            rows.append((measure.name, figures.number(value), between))
     elif len(total) == 1:
         numbers = (finite_numbers(total[name])[0] for name in ("count", "lower", "upper"))
         count, lower, upper = ("" if n is None else figure_text(n, receipt.digits) for n in numbers)
@@ -331,14 +351,16 @@ def _measure_sentences(receipt: Receipt, measures: list[ReleasedMeasure]) -> lis
     ]
     if not all(measure.adds_up for measure in measures):
         out.append(
-            "Counts and sums of a node hold what is below it; means and numbers of different "
-            "values do not add up."
+            "Counts and sums of a node hold what is below it; means, quantiles and numbers of "
+            "different values do not add up."
             if receipt.get("adds_up") is not False
             else "Numbers of a node hold what is below it. They do not add up: a user with two "
             "nodes is one user, and what a user adds is cut at every node on its own."
         )
     for name, facts in receipt["measures"].items():
-        if facts.get("adds_up") is False:
+        if "edges" in facts:
+            out.append(_bins_sentence(name, facts, receipt))
+        elif facts.get("adds_up") is False:
             bounds = [
                 f"{part['bound']:,g} {_levels_words(part['levels'])}"
                 for part in facts.get("noise") or []
@@ -358,3 +380,110 @@ def _measure_sentences(receipt: Receipt, measures: list[ReleasedMeasure]) -> lis
                 f"{facts['upper']:,g} from above; no interval covers what that takes away."
             )
     return out
+
+
+def _bins_sentence(name: str, facts: Mapping[str, Any], receipt: Receipt) -> str:
+    """Return how values were counted in bins."""
+    low, high = (spoken_value(facts[end], facts["value"]) for end in ("lower", "upper"))
+    return (
+        f"For {name}, values were counted in {len(facts['edges']) - 1:,} bins from {low} to "
+        f"{high}, and in one beyond each end. No value is cut: where an interval reaches beyond an "
+        "end, it says “at least” or “up to”. A node with too few values is unknown."
+        f"{_user_weight(facts, receipt)}"
+    )
+
+
+def _user_weight(facts: Mapping[str, Any], receipt: Receipt) -> str:
+    """Return how a user counts in bins."""
+    if receipt["user"] is None:
+        return ""
+    each = parse_measure(facts["spec"])[1].each
+    if each == "row":
+        return " Every user weighs 1, divided evenly over their values."
+    return (
+        f" A value is the {each} of a user at a node. At each level every user weighs 1, divided "
+        "evenly over their nodes there."
+    )
+
+
+# -- distributions -------------------------------------------------------------------------------
+
+
+def _shape_sections(shown: Chartable) -> str:
+    """Return the sections that show how values are distributed under the largest nodes, as HTML;
+    one for each column and bins."""
+    found = dict[object, NodeShapes]()
+    for name, facts in (shown.receipt.get("measures") or {}).items():
+        if "edges" in facts and f"{name}{BINS_END}" in shown.nodes.columns:
+            shapes = shapes_of(shown, name)
+            if shapes is not None:
+                key = shapes.measure.column, tuple(facts["edges"]), shapes.measure.each
+                found.setdefault(key, shapes)
+    several = enumerate([*found.values()][:SHAPED])
+    return "".join(_shape_section(shown, shapes, at) for at, shapes in several)
+
+
+def _shape_section(shown: Chartable, shapes: NodeShapes, at: int) -> str:
+    measure, (low, high) = shapes.measure, shapes.shown_edges
+    edges = measure.bins.edges
+    if shapes.is_even:
+        ticks = value_ticks(*shapes.ends, measure.value)
+    else:
+        ticks = spread_ticks(shapes.place, edges[low], edges[high], measure.value)
+    labels = shown.nodes["prefix"].iloc[shapes.places].astype(str).tolist()
+    if not shown.level[shapes.places].any():
+        labels = ["Everything"]
+    users = "values" if shown.receipt["user"] is None else "users"
+    panels = "".join(
+        _shape_figure(shapes, own, label, users, ticks)
+        for label, own in zip(labels, shapes.own.tolist(), strict=True)
+    )
+    column = f"<bdi>{html.escape(str(measure.column))}</bdi>"
+    title = f"How {column} is distributed"
+    if measure.each != "row":
+        title = f"How the {measure.each}s of {column} of users are distributed"
+    return (
+        f"<section aria-labelledby='shapes-{at}'><h2 id='shapes-{at}'>{title}</h2>"
+        f"<p class='legend'><span class='key bar'>noisy numbers of {users}</span>"
+        "<span class='key median'>median</span><span class='key band'>its interval, "
+        f"{confidence_percent(shown.receipt)}</span></p><div class='nodes'>{panels}</div>"
+        f"<p class='note below'>{_shape_notes(shapes)}</p></section>"
+    )
+
+
+def _shape_figure(
+    shapes: NodeShapes, own: int, label: str, users: str, ticks: Sequence[Tick]
+) -> str:
+    """Return the drawing of one node below its name, its number of values and its median."""
+    places, heights, bars = shapes.bars(own)
+    median, figures = shapes.medians[own], shapes.figures
+    said = f"median {figures.number(median[0])} ({figures.interval(*median[1:])})"
+    size = max(int(shapes.node.running_totals[own, -1]), 0)
+    words = f"about {size:,} {users}; {said}{shapes.words_beyond(own)}"
+    names = [
+        f"{figures.number(a)} to {figures.number(b)}: {number:,} {users}" for a, b, number in bars
+    ]
+    drawing = draw_shape(
+        Shape(edges=places, heights=heights, names=names, median=shapes.mark(own)),
+        ends=shapes.ends,
+        most=1.04 * max(*heights, 0.0) or 1.0,
+        ticks=ticks,
+        label=f"{label}: {shapes.measure.column} of {words}",
+    )
+    return (
+        f"<figure><figcaption><h3 dir='auto'>{html.escape(label)}</h3><span>{words}</span>"
+        f"</figcaption>{drawing}</figure>"
+    )
+
+
+def _shape_notes(shapes: NodeShapes) -> str:
+    """Return how the drawings are read."""
+    notes = ["All share one axis; the tallest bar of each node fills its height."]
+    if not shapes.is_even:
+        low, high = shapes.measure.bins.edges[0], shapes.measure.bins.edges[-1]
+        notes.append(f"{'Away from 0 the' if low <= 0 <= high else 'The'} axis is logarithmic.")
+    notes.append(
+        "Where noise is large, neighbouring bins are drawn as one; numbers below 0, which are "
+        "noise, are not drawn."
+    )
+    return " ".join(notes)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpframe.asking.measure_texts import digits_for_width, receipt_measures
+from dpframe.asking.measure_texts import Figures, digits_for_width, receipt_measures
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.common.digest import CHANGE, frame_state
 from dpframe.errors import ParameterError
@@ -34,11 +34,9 @@ from dpframe.pages.drawings import (
 from dpframe.pages.page_parts import (
     budget_words,
     check_columns,
-    decimals,
-    figure_text,
     figures_list,
+    figures_of,
     fill_asset,
-    finite_numbers,
     guarantee_line,
     html_document,
     intervals_sentence,
@@ -48,7 +46,7 @@ from dpframe.pages.page_parts import (
     write_page,
 )
 from dpframe.postprocess.release_changes import NUMBERS
-from dpframe.postprocess.shown_nodes import as_nodes
+from dpframe.postprocess.shown_nodes import as_nodes, released_numbers
 
 NODES = 12
 """Largest number of nodes with a drawing: the largest nodes."""
@@ -130,7 +128,10 @@ def _is_quiet(frame: pd.DataFrame, receipt: Receipt) -> bool:
     hold 0, as one of many intervals misses what it should hold."""
     if receipt.get("keys") is None and (frame["level"] > 0).any():
         return False
-    measures = [one.columns for one in receipt_measures(receipt)] or [("count", "lower", "upper")]
+    named = receipt_measures(receipt)
+    if named and all(one.limits for one in named):
+        return all(frame[one.name].isna().all() for one in named)
+    measures = [one.columns for one in named if not one.limits] or [("count", "lower", "upper")]
     for columns in measures:
         if {*columns} <= {*frame.columns}:
             value, low, high = (frame[name] for name in columns)
@@ -169,21 +170,23 @@ def series_page(stretch: Stretch, changes: Changes | Mapping[str, Changes], *, t
     if "hierarchy" not in receipt or receipt["mechanism"].startswith("synthetic"):
         raise ParameterError("pages over time need a hierarchy. Leave pages out.")
     measures = receipt_measures(receipt)
-    asked = [(one.columns, decimals(frame, one), one.name) for one in measures]
-    asked = asked or [(("count", "lower", "upper"), receipt.digits, receipt.count_noun)]
+    asked = [(one.columns, figures_of(frame, one), one.name, one.limits) for one in measures]
+    own = Figures(digits=receipt.digits)
+    asked = asked or [(("count", "lower", "upper"), own, receipt.count_noun, None)]
     gaps = frozenset(periods.keys() - drawn.keys())
     sections, figures = [], []
-    for place, (columns, digits, name) in enumerate(asked):
+    for place, (columns, written, name, limits) in enumerate(asked):
         over = _MeasureOverTime(
             name=name,
             place=place,
             is_only=len(asked) == 1,
-            written=_NumberTexts(digits=digits),
+            written=_NumberTexts(figures=written),
             confidence=sure_text(receipt, columns[0]),
             confidence_of_total=sure_text(receipt, columns[0], total=True),
             periods=tuple(periods),
             points={
-                period: _node_points(made[0], receipt, columns) for period, made in drawn.items()
+                period: _node_points(made[0], receipt, columns, limits)
+                for period, made in drawn.items()
             },
             gaps=gaps,
             changes=changes.get(columns[0], "") if isinstance(changes, Mapping) else changes,
@@ -193,7 +196,7 @@ def series_page(stretch: Stretch, changes: Changes | Mapping[str, Changes], *, t
     missing = f"{len(gaps):,} not drawn" if gaps else "none is missing"
     guarantee = guarantee_line(receipt, "Every release here is noisy,")
     return html_document(
-        _measure_links([name for *_, name in asked]) + "".join(sections),
+        _measure_links([name for _, _, name, _ in asked]) + "".join(sections),
         title=title,
         lead=f"{figures_list([*figures, ('Periods', f'{len(drawn):,}', missing)])}{stretch.remark}"
         f"{guarantee}",
@@ -225,14 +228,17 @@ def write_series_page(
 
 
 def _node_points(
-    frame: pd.DataFrame, receipt: Receipt, columns: tuple[str, str, str]
+    frame: pd.DataFrame,
+    receipt: Receipt,
+    columns: tuple[str, str, str],
+    limits: tuple[float, float] | None,
 ) -> dict[Node, Point]:
     nodes = as_nodes(frame, as_hierarchy(receipt["hierarchy"]).label_columns)
     missing = [name for name in ("level", "prefix", *columns) if name not in nodes.columns]
     if missing:
         raise ParameterError(f"a release of the series has no column {missing[0]!r}.")
     keys = zip(nodes["level"].astype(int), nodes["prefix"].astype(str), strict=True)
-    numbers = zip(*(finite_numbers(nodes[name]) for name in columns), strict=True)
+    numbers = released_numbers(nodes, columns, limits)
     return {
         node: Point(value=value, lower=lower, upper=upper)
         for node, (value, lower, upper) in zip(keys, numbers, strict=True)
@@ -242,18 +248,22 @@ def _node_points(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NumberTexts:
-    """How the numbers of a measure are written."""
+    """How the numbers of a measure are written, and those of its changes."""
 
-    digits: int
+    figures: Figures
 
     def write(self, value: float) -> str:
-        return figure_text(round(value, self.digits) if self.digits else round(value), self.digits)
+        digits = self.figures.digits
+        plain = self.figures.value == "number"
+        return self.figures.number((round(value, digits or None)) if plain else value)
 
     def write_signed(self, value: float) -> str:
         return f"{'+' if value > 0 else ''}{self.write(value)}".replace("-", "−")
 
     def write_ends(self, lower: float | None, upper: float | None, *, sign: bool = False) -> str:
         write = self.write_signed if sign else self.write
+        if self.figures.is_binned and not sign:
+            return self.figures.interval(lower, upper)
         return " to ".join("…" if end is None else write(end) for end in (lower, upper))
 
 
@@ -282,7 +292,10 @@ class _MeasureOverTime:
     def draw(self, node: Node, size: Size, name: str) -> str:
         label = f"{name}, {self.periods[0]} to {self.periods[-1]}"
         points, said = self.points_of(node), self.write_point
-        return draw_lines(self.periods, points, self.gaps, label=label, said=said, size=size)
+        kind = self.written.figures.value
+        return draw_lines(
+            self.periods, points, self.gaps, label=label, said=said, size=size, value=kind
+        )
 
     def largest_nodes(self) -> list[Node]:
         """Return the nodes with the largest numbers in any period, by the lower ends of their
@@ -444,7 +457,7 @@ def change_page(found: pd.DataFrame, *, title: str | None = None) -> str:
     """
     facts, remark = checked_change(found, "report")
     changes = changes_of(found)
-    written = _NumberTexts(digits=change_digits(found))
+    written = _NumberTexts(figures=Figures(digits=change_digits(found)))
     names = side_names(facts)
     sides = [facts[side] for side in ("before", "after")]
     table = _changes_table(changes[:ROWS], names, written, "changes")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from dpframe.asking.card import WARNING_LINES
 from dpframe.asking.measure_texts import (
     NOISE_ALONE,
+    ReleasedMeasure,
     bound_words,
     digits_for_width,
     receipt_measures,
@@ -28,14 +29,21 @@ from dpframe.common.digest import CHANGE, RECEIPT, frame_state
 from dpframe.common.texts import fold_rows, visible
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy, as_hierarchies
+from dpframe.measures.measure import BINS_END
 from dpframe.pages.page_parts import (
     confidence_percent,
-    decimals,
+    figures_of,
     intervals_sentence,
     not_shown_text,
     sentence,
 )
-from dpframe.postprocess.shown_nodes import as_nodes, label_joint, nearest_reported
+from dpframe.postprocess.shown_nodes import (
+    as_nodes,
+    finite_numbers,
+    label_joint,
+    nearest_reported,
+    released_numbers,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -216,25 +224,70 @@ def _number_columns(shown: pd.DataFrame, receipt: Receipt) -> dict[str, list[lis
     """Return the texts of each number: its values, and its intervals if it has any."""
     measures = receipt_measures(receipt)
     columns = {*shown.columns}
-    if any(not {*measure.columns} <= columns for measure in measures):
+    if any(not {*measure.all_columns} <= columns for measure in measures):
         return {}
-    found = {one.name: (one.columns, decimals(shown, one)) for one in measures}
-    if not measures:
-        ends = ("lower", "upper")
-        own = ("residual", *ends) if "count" not in columns or "count_lower" in columns else None
-        if own is not None:
-            found["residual"] = (own, receipt.digits)
-            ends = ("count_lower", "count_upper")
-        if "count" in columns:
-            found["count"] = (("count", *ends), receipt.digits)
-        if any(not {*names} <= columns for names, _ in found.values()):
-            return {}
+    if measures:
+        return {one.name: _texts_of_measure(shown, one) for one in measures}
+    found: dict[str, tuple[tuple[str, str, str], int]] = {}
+    ends = ("lower", "upper")
+    own = ("residual", *ends) if "count" not in columns or "count_lower" in columns else None
+    if own is not None:
+        found["residual"] = (own, receipt.digits)
+        ends = ("count_lower", "count_upper")
+    if "count" in columns:
+        found["count"] = (("count", *ends), receipt.digits)
+    if any(not {*names} <= columns for names, _ in found.values()):
+        return {}
     texts = {name: _texts_of_number(shown, *number) for name, number in found.items()}
-    if not measures and "residual" in columns and "residual" not in found:
+    if "residual" in columns and "residual" not in found:
         residual = _number_texts(shown["residual"], receipt.digits)
         if residual != texts["count"][0]:
             texts["residual"] = [residual]
     return texts
+
+
+def readable_numbers(frame: pd.DataFrame) -> pd.DataFrame:
+    """Round measures and their ends to the first two figures of the smallest half width, as text:
+    further digits are noise."""
+    from pandas import isna
+    from pandas.api.types import is_float_dtype
+
+    out = frame.copy()
+    for name in frame.columns:
+        ends = [f"{name}_lower", f"{name}_upper"]
+        if not is_float_dtype(frame[name]) or not {*ends} <= set(frame.columns):
+            continue
+        narrowest = ((frame[ends[1]] - frame[ends[0]]) / 2).loc[lambda half: half > 0].min()
+        if not 0 < narrowest < math.inf:  # NaN where there is none
+            continue
+        digits = digits_for_width(float(narrowest))
+        for column in (name, *ends):
+            out[column] = ["" if isna(x) else f"{x:.{digits}f}" for x in frame[column].tolist()]
+    return out
+
+
+def printed_columns(frame: pd.DataFrame, receipt: Receipt) -> pd.DataFrame:
+    """Return rows without lists of numbers in bins, and with numbers, times and durations as text
+    that is as fine as their intervals."""
+    measures = receipt.get("measures") or {}
+    lists = [f"{name}{BINS_END}" for name, facts in measures.items() if "edges" in facts]
+    out = frame.drop(columns=lists, errors="ignore")
+    for one in receipt_measures(receipt):
+        if one.value != "number" and {*one.columns} <= {*out.columns}:
+            figures = figures_of(out, one)
+            for column in one.columns:
+                numbers = finite_numbers(frame[column])
+                out[column] = ["" if n is None else figures.number(n) for n in numbers]
+    return readable_numbers(out)
+
+
+def _texts_of_measure(shown: pd.DataFrame, measure: ReleasedMeasure) -> list[list[str]]:
+    figures = figures_of(shown, measure)
+    if not figures.is_binned:
+        return _texts_of_number(shown, measure.columns, figures.digits)
+    numbers = released_numbers(shown, measure.columns, measure.limits)
+    columns = zip(*numbers, strict=True) if numbers else ((), (), ())
+    return [*figures.texts(*columns).values()]
 
 
 def _texts_of_number(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date, datetime, timedelta
 from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -29,7 +31,8 @@ from dpframe.hierarchy import (
 )
 from dpframe.hierarchy._cells import Columns
 from dpframe.hierarchy._plain_values import Path
-from dpframe.measures.measure import quantile_end
+from dpframe.measures.bins import DAY, checked_value
+from dpframe.measures.measure import AT_BOUND_END, quantile_end
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +44,59 @@ def flat_frame(frame: pd.DataFrame, column: str, k: int | None) -> pd.DataFrame:
     out = frame.loc[frame["level"] == 1, [column, "count", "lower", "upper"]]
     out = out.sort_values(["count", column], ascending=[False, True], kind="stable")
     return (out if k is None else out.head(k)).reset_index(drop=True)
+
+
+Ends = tuple[float | None, float | None, float | None]
+"""A number and the ends of its interval; None where one is unknown or open."""
+
+
+def finite_numbers(column: pd.Series[Any]) -> list[float | None]:
+    """Return the numbers of a column, with None for missing and infinite numbers: of times seconds
+    since 1970, of durations seconds."""
+    cells = zip(column.tolist(), column.isna(), strict=True)
+    plain = [
+        None if missing else checked_value("", cell)[0] if isinstance(cell, CLOCK_TYPES) else cell
+        for cell, missing in cells
+    ]
+    return [None if n is None or not math.isfinite(n) else n for n in plain]
+
+
+CLOCK_TYPES = date, timedelta
+
+
+def released_numbers(
+    frame: pd.DataFrame, columns: Sequence[str], limits: tuple[float, float] | None = None
+) -> list[Ends]:
+    """Return the number of every row with the ends of its interval. If it is a quantile between
+    ``limits``, an end is None where the interval reaches beyond them, and both if it is unknown."""
+    found: list[Ends] = list(zip(*(finite_numbers(frame[name]) for name in columns), strict=True))
+    if limits is None:
+        return found
+    grain = grain_of(frame[columns[0]])
+    beyond = frame[f"{columns[0]}{AT_BOUND_END}"].tolist()
+    return [
+        open_ends(ends, limits, grain) if reaches or ends[0] is None else ends
+        for ends, reaches in zip(found, beyond, strict=True)
+    ]
+
+
+def open_ends(ends: Ends, limits: tuple[float, float], grain: float) -> Ends:
+    """Return a quantile, whose interval reaches beyond one of ``limits``, with None for that end;
+    all are None if it is unknown. Values are multiples of ``grain``, of nothing if it is 0."""
+    value, lower, upper = ends
+    if value is None or lower is None or upper is None:
+        return None, None, None
+    below = lower <= limits[0] or lower - grain < limits[0]
+    above = upper >= limits[1] or upper + grain > limits[1]
+    return value, None if below else lower, None if above else upper
+
+
+def grain_of(column: pd.Series[Any]) -> float:
+    """Return of what the values of a column are multiples: 1 of whole numbers, a day of dates."""
+    if column.dtype.kind in "iu":
+        return 1.0
+    days = (isinstance(cell, date) and not isinstance(cell, datetime) for cell in column.dropna())
+    return DAY if next(days, False) else 0.0
 
 
 def cut_facts(facts: Mapping[str, Any], shown: int, released: int) -> dict[str, Any]:

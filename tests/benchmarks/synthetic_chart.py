@@ -15,7 +15,8 @@ import pandas as pd
 
 import dpframe as dp
 from dpframe.evaluation.row_distance import wasserstein
-from dpframe.pages.drawings import HEIGHT, WIDTH, bins_of, draw_histogram
+from dpframe.pages.drawings import HEIGHT, WIDTH, draw_histogram
+from dpframe.pages.marginals import bins_of
 from dpframe.testing import seeded_noise
 from tests.benchmarks.bench import SHARED
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from functools import partial
 from importlib.util import find_spec
 from typing import IO, TYPE_CHECKING, Any
@@ -90,36 +90,23 @@ def first_rows_text(frame: pd.DataFrame) -> str:
     return rows + (f"\n... and {rest} more rows" if rest > 0 else "")
 
 
-def readable_numbers(frame: pd.DataFrame) -> pd.DataFrame:
-    """Round measures and their ends to the first two figures of the smallest half width, as text:
-    further digits are noise."""
-    from pandas import isna
-    from pandas.api.types import is_float_dtype
-
-    out = frame.copy()
-    for name in frame.columns:
-        ends = [f"{name}_lower", f"{name}_upper"]
-        if not is_float_dtype(frame[name]) or not {*ends} <= set(frame.columns):
-            continue
-        half = (frame[ends[1]] - frame[ends[0]]) / 2
-        narrowest = half[half > 0].min()
-        if not 0 < narrowest < math.inf:  # NaN where there is none
-            continue
-        digits = min(12, max(0, 1 - math.floor(math.log10(narrowest))))
-        for column in (name, *ends):
-            out[column] = ["" if isna(x) else f"{x:.{digits}f}" for x in frame[column].tolist()]
-    return out
-
-
 def people_text(result: Release) -> str:
     """Return the first rows of a result as a terminal shows them, and say how many follow."""
     shown = load_name("dpframe.pages.tables", "result_text")(result.frame, result.receipt, SHOWN)
-    return (shown or first_rows_text(readable_numbers(result.frame))) + _bounds_text(result)
+    return (shown or first_rows_text(_printed_numbers(result))) + _bounds_text(result)
+
+
+def _printed_numbers(result: Release) -> pd.DataFrame:
+    """Return rows as text for people."""
+    shown: pd.DataFrame = load_name("dpframe.pages.tables", "printed_columns")(
+        result.frame, result.receipt
+    )
+    return shown
 
 
 def table_text(result: Release) -> str:
-    """Return a result as a table of text, with every row and column of the frame."""
-    frame, figures = readable_numbers(result.frame), None
+    """Return a result as a table of text, with every row of the frame."""
+    frame, figures = _printed_numbers(result), None
     if result.receipt.get("max_weight") is not None:
         figures = f"{{:.{result.receipt.digits}f}}".format
     rows = str(frame.to_string(index=False, na_rep="", float_format=figures))
@@ -150,10 +137,10 @@ def _write_markdown(result: Release, file: IO[bytes], escaped: bool) -> None:
         said = "" if cell is None else visible(str(cell))
         return MARKUP.sub(lambda found: f"\\{found[0]}", said)
 
-    frame = result.frame
-    names = [text(name) for name in frame.columns]
-    rules = ["---:" if is_numeric_dtype(kind) else "---" for kind in frame.dtypes]
-    rows = [[text(cell) for cell in row.values()] for row in table_rows(readable_numbers(frame))]
+    shown = _printed_numbers(result)
+    names = [text(name) for name in shown.columns]
+    rules = ["---:" if is_numeric_dtype(result.frame[name]) else "---" for name in shown.columns]
+    rows = [[text(cell) for cell in row.values()] for row in table_rows(shown)]
     for line in (names, rules, *rows):
         file.write(f"| {' | '.join(line)} |\n".encode())
 
@@ -227,6 +214,8 @@ def _write_xlsx(result: Release, file: IO[bytes], escaped: bool) -> None:
 
 
 def _sheet_value(value: object) -> object:
+    if isinstance(value, timedelta) and _json_value(value) is not None:
+        return timedelta(days=value.days, seconds=value.seconds, microseconds=value.microseconds)
     if isinstance(value, date | datetime) and _json_value(value) is not None:
         if getattr(value, "tzinfo", None) is None and value.year >= 1900:
             return value

@@ -140,7 +140,9 @@ function cellsOf(row) {
     cellOf(data.kind[row], "kind optional"),
     ...amounts.map((name) => {
       const between = NUMBERS[name].map((end) => amount(data[end][row])).join(" to ");
-      return cellOf([amount(data[name][row]), make("small", between)], `number ${name}`);
+      const said = name === "residual" && data.texts; // quantiles come as words
+      const [number, small] = said ? [data.texts[row], data.ends[row]] : [amount(data[name][row]), between];
+      return cellOf([number, make("small", small)], `number ${name}`);
     }),
   ];
 }

@@ -3,14 +3,16 @@
 // Of a rollup every measure, else the count; each has its ends beside it.
 const counted = { key: "count", title: "count", said: data.said, total: data.total };
 const measures = (data.measures ?? [counted]).map(
-  ({ key, title, digits, said, total }) => {
+  ({ key, title, digits, said, total, texts, ends }) => {
     const [low, high] = data.measures ? [`${key}_lower`, `${key}_upper`] : ["lower", "upper"];
     const cut = (i) => (data.level[i] === 0 ? total : said);
-    return { key, title, low, high, cut, numbers: data.measures ? fixed(digits) : figures };
+    const numbers = data.measures ? fixed(digits) : figures;
+    return { key, title, low, high, cut, numbers, texts, ends };
   },
 );
 const drawn = measures.find(({ key }) => key === (data.measures ? data.drawn : "count"));
-const amountOf = (measure, i) => written(data[measure.key][i], measure.numbers);
+const amountOf = (measure, i) =>
+  measure.texts?.[i] ?? written(data[measure.key][i], measure.numbers);
 const ordered = data.kind === "date" || data.kind === "number";
 
 const parents = data.parent;
@@ -84,13 +86,16 @@ function within({ node, from, to }) {
   return found;
 }
 
-const bounds = (i, { low, high, numbers } = measures[0]) =>
-  interval(data[low][i], data[high][i], numbers);
+const bounds = (i, { low, high, numbers, ends } = measures[0]) =>
+  ends?.[i] ?? interval(data[low][i], data[high][i], numbers);
 
 function sentence(i) {
   const level = levelName(i) ? `, ${levelName(i)}` : "";
   if (i >= released) return `${textOf(i)}, no total was released`;
-  const said = measures.map((m) => `${m.title} ${amountOf(m, i)}, from ${bounds(i, m)}${m.cut(i)}`);
+  const said = measures.map((m) => {
+    const ends = m.ends ? `(${bounds(i, m)})` : `from ${bounds(i, m)}`;
+    return `${m.title} ${amountOf(m, i)}, ${ends}${m.cut(i)}`;
+  });
   if (data.residual) said.push(`residual ${figures.format(data.residual[i])}`);
   return `${textOf(i)}${level}, ${said.join(", ")}`;
 }

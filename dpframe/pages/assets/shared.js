@@ -10,6 +10,7 @@ const figures = new Intl.NumberFormat("en", { maximumFractionDigits: data.digits
 const fixed = (digits) =>
   new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 const written = (n, numbers = figures) => (n === null ? "\u2013" : numbers.format(n));
+const isUnknown = (n) => n === null || n === undefined; // stands behind all numbers
 const startOf = (label) => Number.parseFloat(label.slice(1)) || 0; // of an interval such as [0, 50)
 
 function interval(lower, upper, numbers = figures) {
@@ -68,7 +69,7 @@ function tableOf({ size, by, upwards, textOf, valuesOf, cellsOf, showAll }) {
     shown.rows = shown.scope
       .filter((i) => level.value === "" || data.level[i] === Number(level.value))
       .filter((i) => !wanted || texts[i].includes(wanted))
-      .sort((i, j) => sign * (values[i] - values[j]) || i - j);
+      .sort((i, j) => isUnknown(values[i]) - isUnknown(values[j]) || sign * (values[i] - values[j]) || i - j);
     shown.page = 0;
     drawPage();
   }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from dpframe.doors.cli.output import readable_numbers
+from dpframe.pages.tables import readable_numbers
 
 
 def test_measures_have_two_figures_of_their_narrowest_interval() -> None:

@@ -16,15 +16,13 @@ import dpframe as dp
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.evaluation.row_distance import wasserstein
 from dpframe.pages.drawings import (
-    BINS,
     LONGEST_NAME,
-    bins_of,
     draw_category_bars,
     nice_ticks,
     percent_of_rows,
     seconds_text,
 )
-from dpframe.pages.marginals import MOST, marginals_page, write_marginals
+from dpframe.pages.marginals import BINS, MOST, bins_of, marginals_page, write_marginals
 from tests.unit.pages.test_report import HOSTILE, Reading
 
 BOUNDS = {"distance": (0, 5000), "ts": ("2013-01-01", "2014-01-01")}
