@@ -24,7 +24,7 @@ from dpframe.asking.level_plan import cell_facts
 from dpframe.asking.privacy_receipt import Receipt, Sight
 from dpframe.budget import Budget, ItemsUnit
 from dpframe.errors import BudgetError
-from dpframe.measures.bins import value_text
+from dpframe.measures.bins import spoken_value
 from dpframe.measures.measure import Measure, bin_vectors_of, distinct_of, searches_of
 from dpframe.measures.steps import WHOLE_DIGITS
 from dpframe.mechanisms import rollup
@@ -483,15 +483,21 @@ def _rollup_measure_lines(plan: RollupNumbers, name: str, words: RollupWords) ->
         of = "{everywhere}" if name in plan.counts else "of what {own}"
         if measure.kind == "mean":
             of = "over {many} values that {own}, at most"
+        value = Text("+-{error:.4g} {confidence}")
         if measure.is_binned:
-            of = "of the values, in the rank of the median, where {own} {many} of them"
+            value = Text("+-{points:.3g} points of rank among {many:,} values {confidence}")
+            of = (
+                "the part of the values below a shown quantile is off by at most this, where {own} "
+                "so many; with half as many by twice this"
+            )
         said.append(
             Line.of(
                 "error of {name}",
-                Text("+-{error:.4g} {confidence}"),
+                value,
                 of,
                 name=name,
                 error=error,
+                points=100 * error,
                 everywhere=words.everywhere,
                 own=words.own,
                 many=MANY,
@@ -499,7 +505,7 @@ def _rollup_measure_lines(plan: RollupNumbers, name: str, words: RollupWords) ->
             )
         )
     if measure.is_binned:
-        said.append(_bins_line(name, measure))
+        said.append(_bins_line(name, measure, plan.binned[name]))
     elif measure.lower is not None:
         said.append(
             Line.of(
@@ -512,13 +518,18 @@ def _rollup_measure_lines(plan: RollupNumbers, name: str, words: RollupWords) ->
     return said
 
 
-def _bins_line(name: str, measure: Measure) -> Line:
-    low, high = (value_text(float(b or 0), measure.value) for b in (measure.lower, measure.upper))
+def _bins_line(name: str, measure: Measure, law: BinLaw) -> Line:
+    low, high = (spoken_value(float(b or 0), measure.value) for b in (measure.lower, measure.upper))
+    pooled = ""
+    if measure.each == "row":
+        pooled = "; a node needs about {fewest:,} values, else they count at the node above only"
     return Line.of(
         "bins of {name}",
         f"{measure.bins.size - 2:,} from {low} to {high}, and one beyond each end",
-        "a value is known to within a bin; at_bound marks intervals that reach beyond an end",
+        "a value is known to within a bin; at_bound marks an interval that reaches beyond an end"
+        f"{pooled}",
         name=name,
+        fewest=law.fewest,
     )
 
 
@@ -553,9 +564,10 @@ def _measure_text(measure: Measure, plan: RollupNumbers, words: RollupWords) -> 
         return f"mean of the values that are not NULL{each}"
     if measure.kind == "sum":
         return "adds up"
-    what = "values"
+    what, weight = "values", ""
     if by_user and measure.each != "row":
-        what = f"{measure.each}s of users at every node, in which a user weighs 1 at each level,"
+        what = f"the {measure.each} of every user at every node"
+        weight = ", each user weighing 1 at a level, divided evenly over their nodes there"
     elif by_user:
-        what = "values, in which every user weighs 1,"
-    return f"{what} counted in bins; quantiles and shares follow from these"
+        weight = ", each user weighing 1 in total, divided evenly over their values"
+    return f"{what}, counted in bins{weight}; quantiles and shares follow from these"
