@@ -120,6 +120,16 @@ CROSS = pd.DataFrame(
 )
 CROSS["v"] = np.arange(9000) % 40 - 3.5
 BUDGET: dict[str, Any] = {"epsilon": 8.0, "delta": 1e-6}
+VALUES = CROSS.assign(
+    paid=np.exp(np.arange(9000) % 97 / 11.0),
+    wait=pd.to_timedelta(7.0 ** (np.arange(9000) % 6), "s"),
+    day=pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(9000) % 300, "D"),
+)
+QUANTILES = {
+    "paid": dp.quantiles("paid", at=[0.5, 0.95], lower=1, upper=1e6),
+    "waiting": dp.median("wait", lower="1s", upper="86400s"),
+    "day": dp.median("day", lower="2026-01-01", upper="2026-12-31"),
+}
 
 
 def released(name: str) -> pd.DataFrame:
@@ -135,6 +145,7 @@ def released(name: str) -> pd.DataFrame:
             "grid": lambda: CROSS.dp.hhh(["a", "b"], **BUDGET),
             "list": lambda: CROSS.dp.heavy_hitters("b", k=8, **BUDGET),
             "measures": lambda: CROSS.dp.rollup(["a", "b"], measures, **BUDGET),
+            "quantiles": lambda: VALUES.dp.rollup(["a", "b"], QUANTILES, **BUDGET),
         }[name]()
 
 
@@ -148,7 +159,8 @@ MADE = {
 
 
 @in_turn(
-    ("name", [*MADE, "days", "months", "grid", "list", "measures"]), ("width", [390, 768, 1280])
+    ("name", [*MADE, "days", "months", "grid", "list", "measures", "quantiles"]),
+    ("width", [390, 768, 1280]),
 )
 def test_no_label_is_cut_spilled_or_over_another(page: Page, name: str, width: int) -> None:
     frame = MADE[name]() if name in MADE else released(name)
@@ -233,6 +245,40 @@ def test_a_picture_of_every_kind_is_on_its_page(page: Page, dark: bool) -> None:
         )
     with pytest.raises(dp.ParameterError, match=r"kind.*Choose 'heatmap' or 'bar' or 'icicle'"):
         page.open(frame, frame.dp.receipt, kind="line")
+
+
+@pytest.mark.parametrize(("width", "dark"), [(390, True), (1280, False)])
+def test_distributions_are_drawn_on_one_axis(page: Page, width: int, dark: bool) -> None:
+    """Law: the largest nodes, each with a text in the place of its picture; one axis for all; bars
+    and the median stand out from what is behind them."""
+    frame = released("quantiles")
+    page.open(frame, frame.dp.receipt, width=width, dark=dark)
+    sections = page.js("document.querySelectorAll('section:has(.shape)').length")
+    assert sections == len(QUANTILES)
+    shapes = page.js(
+        "[...document.querySelectorAll('#shapes-0 ~ .nodes figure')].map(e => ["
+        "e.querySelector('h3').innerText, e.querySelector('svg').ariaLabel,"
+        "[...e.querySelectorAll('.tick')].map(t => t.textContent + t.getAttribute('x')).join(),"
+        "e.querySelectorAll('.fill').length, e.querySelectorAll('.median').length])"
+    )
+    assert {name for name, *_ in shapes} == {f"origin number {i}" for i in range(5)}
+    assert len({ticks for *_, ticks, _, _ in shapes}) == 1
+    for name, said, _, bars, medians in shapes:
+        assert said.startswith(f"{name}: paid of about 1,")
+        assert "median" in said
+        assert bars > 20
+        assert medians == 1
+    styles = {
+        ".shape .fill": "fill",
+        ".shape .median": "stroke",
+        ".nodes figure": "backgroundColor",
+    }
+    drawn = [
+        page.js("getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]", *pair)
+        for pair in styles.items()
+    ]
+    assert len({*drawn}) == 3
+    assert wrong_in(page) == []
 
 
 # -- the matrix of cells ---------------------------------------------------------------------------
