@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pandas as pd
 import pytest
+from numpy.typing import NDArray
 
 from dpframe.doors.cli.main import main
 from dpframe.testing import seeded_noise
@@ -217,6 +219,30 @@ def test_the_truth_beside_a_result_is_exact() -> None:
             held.append(low <= truth <= high)
     assert len(held) > 40
     assert sum(held) > 0.85 * len(held)
+
+
+def user_totals(flights: pd.DataFrame, label: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """How many departures aircraft have at an airport, ascending, and what each aircraft weighs."""
+    by = [] if label == "everything" else ["origin"]
+    found = flights.groupby([*by, "aircraft"]).size().rename("total").reset_index()
+    found["weight"] = 1 / found.groupby("aircraft")["total"].transform("size")
+    if by:
+        found = found[found["origin"] == label]
+    found = found.sort_values("total")
+    return found["total"].to_numpy(), found["weight"].to_numpy()
+
+
+def test_quantiles_beside_their_truth_are_exact() -> None:
+    """Law: of aircraft that weigh 1 in all at a level; all intervals hold them."""
+    flights = pd.read_parquet(files("dpframe") / "data/flights.parquet")
+    rows = list(rows_beside_the_truth("quantiles"))
+    assert len(rows) == 8
+    for _, label, named, (low, high, truth) in rows:
+        totals, weights = user_totals(flights, label)
+        at = 0.5 if named == "median" else 0.95
+        place = np.searchsorted(weights.cumsum(), at * weights.sum() * (1 - 1e-12))
+        assert truth == totals[place], (label, named)
+        assert low <= truth <= high
 
 
 def test_pages_that_the_code_names_are_there() -> None:
