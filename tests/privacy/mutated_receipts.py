@@ -160,7 +160,8 @@ def forged(before: Any, after: Any) -> list[Path]:
             found_one = "auto" in before["measures"][path[1]]["spec"]
             weaker = found_one and _is_number(new) and new > 0
         elif path[0] == "measures" and name in ("edges", "at", "value"):
-            weaker = name != "edges" or _rises(after["measures"][path[1]].get("edges"))
+            place = path[:3]
+            weaker = name != "edges" or (_has(after, place) and _rises(at(after, place)))
         elif path == ("at_most",) and mechanism == "rollup":
             weaker = old in (None, MISSING) and not _has_noise(before)
         elif name == "hidden_below":  # an earlier version told one number for both

@@ -42,6 +42,13 @@ def _again(proof: dict[str, Any]) -> None:
     proof["game"]["steps"][1]["game"]["levels"].append({"table": 2, "least": None})
 
 
+def _bins_of_all(proof: dict[str, Any]) -> None:
+    """Bins draw as if there were no groups of them."""
+    _, bins, groups = _drawn(proof)
+    spent = 1 / Fraction(bins["scale"]) + 1 / Fraction(groups["scale"])
+    bins["scale"] = str(1 / spent)
+
+
 def _along(change: Callable[[Any], object]) -> Change:
     """A change of the game of rounds, with what is measured along with them."""
     return lambda proof: change(proof["game"]["steps"][0]["game"])
@@ -87,6 +94,7 @@ def rolled_up() -> Iterator[tuple[str, str, Callable[[], bool]]]:
     both = rolled(orders="count", revenue=dp.sum("x", lower=0, upper=500))
     values, found = rolled(values="distinct(x)"), rolled(x=dp.sum("x", lower=0, upper="auto"))
     mean = rolled(mean=dp.mean("x", lower=-500, upper=500))
+    median = rolled(median=dp.median("x", lower=0, upper=500))
     listed = planned(dp.explain_rollup, ["a"], "distinct(x)", delta=None, keys=["x"])
     cells = planned(dp.explain, "a * b", totals=True)
 
@@ -120,6 +128,14 @@ def rolled_up() -> Iterator[tuple[str, str, Callable[[], bool]]]:
             found,
             lambda t: _drawn(t).append(_drawn(t)[0]),
         ),
+        (
+            "groups of bins that are not paid for",
+            "accountant",
+            median,
+            _bins_of_all,
+        ),
+        ("a user in two bins", "mechanism", median, lambda t: _drawn(t)[1].update(at_most=2)),
+        ("numbers of values at half their scale", "mechanism", median, scaled(Fraction(1, 2))),
     )
     for name, where, plan, change in changes:
         yield f"rollup: {name}", where, changed(plan, change)
