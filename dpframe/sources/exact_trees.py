@@ -228,7 +228,8 @@ def listed_users_sql(
     parts = [
         *held,
         *node_places_ctes(hierarchy, types, listed),
-        f"placed AS MATERIALIZED (SELECT DISTINCT u{at} FROM {keyed_leaves_join(hierarchy)})",
+        "placed AS MATERIALIZED "
+        f"(SELECT DISTINCT u{at} FROM {keyed_leaves_join(hierarchy, listed)})",
     ]
     counted = ["SELECT 0 AS place, count(*) AS n FROM (SELECT DISTINCT u FROM placed)"]
     for level in levels:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,7 +18,7 @@ from dpframe.errors import ParameterError, SourceError
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
 from dpframe.hierarchy._types import REAL, TIMES, WHOLE, Advice, outer_type, unreadable_type
-from dpframe.measures.bins import ValueKind
+from dpframe.measures.bins import Bins, ValueKind
 from dpframe.measures.measure import (
     LARGEST,
     LEAST,
@@ -37,6 +37,68 @@ from dpframe.sources.segment_places import ReportedNodes
 from dpframe.sources.source_relations import canonical, open_source, relation_types
 from dpframe.sources.spark import SparkFrame
 from dpframe.sources.user_nodes import UserNodes, user_nodes
+
+
+class BinCounts:
+    """Adds up what every part has in each bin; ``numbers`` has the shape (nodes, bins). Private.
+
+    Where values come one by one, they are put into bins as :meth:`.Bins.place` does. The bits of
+    floating-point numbers, read as whole numbers, are in the order of these numbers. Their leading
+    bits, counted from the first edge, are a cell, and a table has the bin in which it begins. Then
+    the few edges within a cell are compared; if they are many, all edges are searched instead.
+    """
+
+    def __init__(self, bins: Bins, n: int) -> None:
+        self.numbers = np.zeros((n, bins.size), dtype=np.int64)
+        self._edges = _ordered_bits(np.array(bins.edges))
+        self._edges[-1] += 1  # the last bin holds its upper edge
+        low, high = int(self._edges[0]) - 1, int(self._edges[-1])
+        self._shift = max(0, (high - low).bit_length() - CELL_BITS)
+        starts = np.arange(((high - low) >> self._shift) + 1, dtype=np.uint64)
+        starts <<= np.uint64(self._shift)
+        keys = (starts + np.uint64(low % 2**64)).view(np.int64)
+        self._first = np.searchsorted(self._edges, keys, side="right")
+        self._within = int(np.diff(self._first, append=len(self._edges)).max())
+        self._low, self._high = np.int64(low), np.int64(high)
+        self._next = np.append(self._edges, np.iinfo(np.int64).max)
+
+    def add(self, table: pa.Table) -> None:
+        """Set the numbers ``n`` at each ``part`` and ``bin``."""
+        _check_places(table, "part")
+        part, place, n = (table[name].cast("int64").to_numpy() for name in ("part", "bin", "n"))
+        self.numbers[part, place] = n
+
+    def add_values(self, rows: pa.RecordBatch) -> None:
+        """Count finite values ``v``, each at its ``part``."""
+        _check_places(rows, "part")
+        part = rows["part"].to_numpy().astype(np.int64, copy=False)
+        place = self.places(rows["v"].to_numpy())
+        place += part * self.numbers.shape[1]
+        np.add.at(self.numbers.reshape(-1), place, 1)
+
+    def places(self, values: NDArray[np.float64]) -> Ints:
+        """The bin of each value."""
+        bits = np.clip(_ordered_bits(values), self._low, self._high)
+        if self._within > FEW_EDGES:
+            return np.searchsorted(self._edges, bits, side="right")
+        cell = (bits - self._low).view(np.uint64) >> np.uint64(self._shift)
+        place: Ints = self._first[cell.view(np.int64)]
+        for _ in range(self._within):
+            place += bits >= self._next[place]
+        return place
+
+
+CELL_BITS = 16
+"""Bits of a cell: the table of their bins stays in the cache of a processor."""
+
+FEW_EDGES = 3
+"""Edges within a cell that are compared one after the other."""
+
+
+def _ordered_bits(values: NDArray[np.float64]) -> Ints:
+    """The bits of finite numbers as whole numbers in the same order; both zeros are one number."""
+    bits = (values + 0.0).view(np.int64)
+    return bits ^ ((bits >> 63) & np.int64(2**63 - 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -99,30 +161,33 @@ class RowParts:
 
     def in_bins(self, vectors: BinVectors, nodes: ReportedNodes) -> Ints:
         """What every part has in each bin, shape (nodes, bins)."""
+        counted = BinCounts(vectors.bins, len(nodes.level))
         if is_spark(self.source):
             from dpframe.sources.spark_parts import bins_by_spark
 
-            table = bins_by_spark(self.source, self.hierarchy, self.unit, vectors, nodes)
-        else:
-            from dpframe.sources.segment_places import bins_statement
+            counted.add(bins_by_spark(self.source, self.hierarchy, self.unit, vectors, nodes))
+            return counted.numbers
+        from dpframe.sources.segment_places import bins_statement
 
-            with self._open_parts([*self.hierarchy.source_columns, vectors.column]) as opened:
-                relation, types = opened
-                statement = bins_statement(
-                    self.hierarchy,
-                    self.unit,
-                    vectors,
-                    nodes,
-                    types=tuple(types[c] for c in self.hierarchy.source_columns),
-                    user_type=self._user_type(types),
-                    value_type=types[vectors.column],
-                )
-                table = relation.query(statement, self.progress)
-        _check_places(table, "part")
-        out = np.zeros((len(nodes.level), vectors.bins.size), dtype=np.int64)
-        part, place, n = (table[name].cast("int64").to_numpy() for name in ("part", "bin", "n"))
-        out[part, place] = n
-        return out
+        with self._open_parts([*self.hierarchy.source_columns, vectors.column]) as opened:
+            relation, types = opened
+            statement = bins_statement(
+                self.hierarchy,
+                self.unit,
+                vectors,
+                nodes,
+                types=tuple(types[c] for c in self.hierarchy.source_columns),
+                user_type=self._user_type(types),
+                value_type=types[vectors.column],
+                again=relation.repeats(),
+            )
+            if self.unit.user is not None:
+                counted.add(relation.query(statement, self.progress))
+                return counted.numbers
+            with closing(relation.pieces(statement, self.progress)) as pieces:
+                for piece in pieces:
+                    counted.add_values(piece)
+        return counted.numbers
 
     def magnitudes(self, searched: AutoBound) -> NDArray[np.int64]:
         """The number of records, or of users, in every bin of magnitudes from LEAST to LARGEST."""
@@ -167,7 +232,7 @@ def _numbers_by_node(
     return out
 
 
-def _check_places(table: pa.Table, place: str) -> None:
+def _check_places(table: pa.Table | pa.RecordBatch, place: str) -> None:
     """Raise SourceError if a row has no place: another reading of the source had it."""
     if table[place].null_count:
         raise SourceError(

@@ -53,6 +53,7 @@ together are one level. The statement returns ``place, n``.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, assert_never
@@ -234,7 +235,7 @@ def node_places_ctes(hierarchy: Hierarchy, types: tuple[str, ...], nodes: Public
     reads them."""
     return [
         f"chosen AS ({chosen_nodes(hierarchy, nodes)})",
-        f"leaves AS ({leaves_among(hierarchy, types, nodes)})",
+        f"leaves AS ({leaves_among(hierarchy, types, nodes, _leaf_columns(hierarchy, nodes))})",
     ]
 
 
@@ -243,15 +244,29 @@ def reported_levels(nodes: PublicNodes) -> list[int]:
     return sorted({level for level in nodes.level.tolist() if level})
 
 
-def keyed_leaves_join(hierarchy: Hierarchy) -> str:
+def keyed_leaves_join(hierarchy: Hierarchy, nodes: PublicNodes) -> str:
     """The join of ``keyed`` with the leaf of every row. Every row has a leaf. DuckDB overestimates
     the number of leaves; with LEFT its hash table holds the leaves, and not all rows."""
-    return f"keyed LEFT JOIN leaves ON {same_key_sql(finest_columns(hierarchy), 'keyed', 'leaves')}"
+    keys = finest_columns(hierarchy) if hierarchy.has_cells else _leaf_columns(hierarchy, nodes)
+    return f"keyed LEFT JOIN leaves ON {same_key_sql(keys, 'keyed', 'leaves')}"
+
+
+def _leaf_columns(hierarchy: Hierarchy, nodes: PublicNodes) -> tuple[str, ...]:
+    """The first columns of the finest key, by which the reported levels are told apart: all of them
+    if a coarser key is more than the first columns of a finer one."""
+    keys = finest_columns(hierarchy)
+    if hierarchy.depth(keys) is not None:
+        return keys
+    for level in range(hierarchy.height - 1, max([1, *reported_levels(nodes)]) - 1, -1):
+        coarser = hierarchy.coarser(level, keys)
+        if coarser != keys[: len(coarser)]:
+            break
+        keys = coarser
+    return keys
 
 
 def chosen_nodes(hierarchy: Hierarchy, nodes: PublicNodes) -> str:
-    """The query of ``chosen``. It has one SELECT of plain rows per level: thousands of expressions
-    would take seconds to bind."""
+    """The query of ``chosen``."""
     wide: dict[int, int] = {}
 
     def width(level: int, columns: tuple[str, ...]) -> str:
@@ -259,32 +274,39 @@ def chosen_nodes(hierarchy: Hierarchy, nodes: PublicNodes) -> str:
         return ""
 
     level_key_sql(hierarchy, finest_columns(hierarchy), width)
-    texts = list(zip(*(key.cast(pa.string()).to_pylist() for key in nodes.keys), strict=True))
+    texts = [np.array(key.cast(pa.string()).to_pylist(), dtype=object) for key in nodes.keys]
     selects = []
     for level in reported_levels(nodes):
+        here = np.flatnonzero(nodes.level == level)
         names = tuple(f"t{i + 1}" for i in range(wide[level]))
-        rows = ", ".join(
-            f"({', '.join('NULL' if t is None else literal(t) for t in texts[place][: len(names)])}"
-            f", {place})"
-            for place in np.flatnonzero(nodes.level == level).tolist()
-        )
-        typed = tuple(f"CAST({name} AS VARCHAR)" for name in names)
+        columns = {
+            name: _list_rows(text[here].tolist(), "VARCHAR")
+            for name, text in zip(names, texts, strict=False)
+        }
+        columns["place"] = _list_rows(here.tolist(), "BIGINT")
+        shown = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
         selects.append(
-            f"SELECT {level} AS level, {pack_key(typed)} AS key, place FROM (VALUES {rows}) "
-            f"AS rows({', '.join(names)}, place)"
+            f"SELECT {level} AS level, {pack_key(names)} AS key, place FROM (SELECT {shown})"
         )
     return " UNION ALL ".join(selects or ["SELECT 0 AS level, NULL::VARCHAR AS key, 0 AS place"])
+
+
+def _list_rows(values: Sequence[str | int | None], kind: str) -> str:
+    """SQL of a column with these values, a row each. It is one text, for DuckDB takes 60 times as
+    long to read a row of VALUES."""
+    return f"unnest(from_json({literal(json.dumps(values))}, '[\"{kind}\"]'))"
 
 
 def leaves_among(
     hierarchy: Hierarchy,
     types: tuple[str, ...],
     nodes: PublicNodes,
+    names: tuple[str, ...],
     keyed: str = "keyed",
     chosen: str = "chosen",
 ) -> str:
-    """The query of ``leaves``, from tables with the names ``keyed`` and ``chosen``."""
-    names = finest_columns(hierarchy)
+    """The query of ``leaves``, which have the columns ``names``, from tables with the names
+    ``keyed`` and ``chosen``."""
 
     def key(level: int, columns: tuple[str, ...]) -> str:
         return pack_key(hierarchy.texts(level, columns, types)[: len(columns)])
@@ -349,7 +371,7 @@ def _segment_ctes(cells: Hierarchy, types: tuple[str, ...], nodes: ReportedNodes
         parts += [
             f"keyed_{d} AS (SELECT DISTINCT {shown} FROM keyed)",
             f"chosen_{d} AS ({chosen_nodes(one, line)})",
-            f"leaves_{d} AS ({leaves_among(one, own, line, f'keyed_{d}', f'chosen_{d}')})",
+            f"leaves_{d} AS ({leaves_among(one, own, line, names, f'keyed_{d}', f'chosen_{d}')})",
         ]
         pairs = zip(keys, names, strict=True)
         on = " AND ".join(f"keyed.{key} IS NOT DISTINCT FROM l{d}.{name}" for key, name in pairs)
@@ -436,8 +458,8 @@ def parts_statement(
         source,
         f"keyed AS NOT MATERIALIZED ({keyed_sql(hierarchy, types, 'source', kept)})",
         *leaf_places_ctes(hierarchy, types, nodes),
-        f"sums AS (SELECT {by}, count(*) AS m{summed} FROM {keyed_leaves_join(hierarchy)} GROUP "
-        f"BY {by})",
+        f"sums AS (SELECT {by}, count(*) AS m{summed} FROM "
+        f"{keyed_leaves_join(hierarchy, nodes)} GROUP BY {by})",
     ]
     rows = "sums"
     if by_user:
@@ -471,11 +493,15 @@ def bins_statement(
     types: tuple[str, ...],
     user_type: str | None,
     value_type: str,
+    again: bool,
 ) -> str:
-    """The statement, which returns ``part, bin, n``, without what is 0.
+    """The statement. By record it returns ``part, v`` of every value, which is counted elsewhere:
+    to group rows by part and bin takes four times as long. ``again`` says that the source may be
+    read twice, so that nothing holds its rows.
 
-    By user, ``n`` adds up the part of each user's values that is there, of ``vectors.unit`` units
-    a user, rounded down: a user has as many units at most. It depends on this user alone.
+    By user it returns ``part, bin, n``, without what is 0: ``n`` adds up the part of each user's
+    values that is there, of ``vectors.unit`` units a user, rounded down. A user has as many units
+    at most. It depends on this user alone.
     """
     if vectors.each != "row":
         return _user_bins_statement(
@@ -501,19 +527,20 @@ def bins_statement(
         source,
         f"keyed AS NOT MATERIALIZED ({keyed_sql(hierarchy, types, valued, user + 'v')})",
         *leaf_places_ctes(hierarchy, types, nodes),
-        f"sums AS (SELECT {user}part, {vectors.bins.place_sql('v')} AS bin, count(*) AS n FROM "
-        f"{keyed_leaves_join(hierarchy)} GROUP BY {user}part, bin)",
     ]
-    rows = "sums"
-    if by_user:
-        parts += [
-            "users AS (SELECT u, sum(n)::BIGINT AS all_n FROM sums GROUP BY u)",
-            f"bounded AS (SELECT part, bin, ({vectors.unit} * n) // all_n AS n FROM sums JOIN "
-            "users ON sums.u IS NOT DISTINCT FROM users.u)",
-        ]
-        rows = "bounded"
+    placed = keyed_leaves_join(hierarchy, nodes)
+    if not by_user:
+        whole = f"WITH {', '.join(parts)} SELECT part, v FROM {placed}"
+        return whole.replace("source AS (", "source AS NOT MATERIALIZED (", 1) if again else whole
+    parts += [
+        f"sums AS (SELECT u, part, {vectors.bins.place_sql('v')} AS bin, count(*) AS n FROM "
+        f"{placed} GROUP BY u, part, bin)",
+        "users AS (SELECT u, sum(n)::BIGINT AS all_n FROM sums GROUP BY u)",
+        f"bounded AS (SELECT part, bin, ({vectors.unit} * n) // all_n AS n FROM sums JOIN "
+        "users ON sums.u IS NOT DISTINCT FROM users.u)",
+    ]
     return (
-        f"WITH {', '.join(parts)} SELECT part, bin, sum(n)::BIGINT AS n FROM {rows} "
+        f"WITH {', '.join(parts)} SELECT part, bin, sum(n)::BIGINT AS n FROM bounded "
         "GROUP BY part, bin"
     )
 
@@ -552,7 +579,7 @@ def _user_bins_statement(
         f"keyed AS NOT MATERIALIZED "
         f"({keyed_sql(hierarchy, types, '(FROM source WHERE v IS NOT NULL)', 'u, v')})",
         *leaf_places_ctes(hierarchy, types, nodes),
-        f"placed AS (SELECT u, v, {root} AS n0{at} FROM {keyed_leaves_join(hierarchy)})",
+        f"placed AS (SELECT u, v, {root} AS n0{at} FROM {keyed_leaves_join(hierarchy, nodes)})",
     ]
     each = " UNION ALL ".join(
         f"SELECT n{level} AS part, {place} AS bin, count(*) OVER (PARTITION BY u) AS k FROM "
@@ -595,7 +622,7 @@ def distinct_statement(
         f"keyed AS NOT MATERIALIZED ({keyed_sql(hierarchy, types, valued, user + 'v')})",
         *leaf_places_ctes(hierarchy, types, nodes),
         f"placed AS (SELECT DISTINCT {user}v, {root} AS n0{at} FROM "
-        f"{keyed_leaves_join(hierarchy)})",
+        f"{keyed_leaves_join(hierarchy, nodes)})",
     ]
     counted = [
         "SELECT place, count(DISTINCT v) AS n FROM "
