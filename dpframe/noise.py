@@ -316,7 +316,7 @@ def unbounded_laplace(scale: Fraction, n: int) -> NDArray[np.int64]:
     """n draws of discrete Laplace noise, P(z) proportional to exp(-|z|/scale) for every integer.
 
     Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy" (2020), Algorithm 2,
-    with all draws of a round at once. Nothing is rounded.
+    with many draws of a round at once. Nothing is rounded.
 
     Parameters
     ----------
@@ -327,7 +327,18 @@ def unbounded_laplace(scale: Fraction, n: int) -> NDArray[np.int64]:
     if not 0 < t < 2**62 > s:
         raise ValueError("scale must be a positive fraction of integers below 2**62")
     out = np.empty(n, dtype=np.int64)
-    waiting = np.arange(n)
+    for start in range(0, n, AT_ONCE):
+        _draw_laplace(t, s, out[start : start + AT_ONCE])
+    return out
+
+
+AT_ONCE = 2**18
+"""Draws of a round: with more of them memory grows, and time does not fall."""
+
+
+def _draw_laplace(t: int, s: int, out: NDArray[np.int64]) -> None:
+    """Fill an array with draws at scale t/s."""
+    waiting = np.arange(len(out))
     while len(waiting):
         size = len(waiting)
         u, v = uniform(t, size), _successes(size)
@@ -340,7 +351,6 @@ def unbounded_laplace(scale: Fraction, n: int) -> NDArray[np.int64]:
         kept &= ~(negative & (magnitude == 0))  # zero would come twice
         out[waiting[kept]] = np.where(negative, -magnitude, magnitude)[kept]
         waiting = waiting[~kept]
-    return out
 
 
 def uniform(n: int, size: int) -> NDArray[np.int64]:

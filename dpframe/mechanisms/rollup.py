@@ -545,6 +545,7 @@ def _bin_estimate(
     pooled = np.zeros((len(cover.rows), bins.size), dtype=np.int64)
     held = cover.host >= 0
     np.add.at(pooled, cover.host[held], exact[held])
+    del exact
     tables = [pooled]
     if bins.groups:
         tables.append(np.add.reduceat(pooled, bins.group_starts, axis=1))

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TypeVar
@@ -139,8 +139,11 @@ def _noise_of_sums(weights: Reals, bins: Bins, ratio: float) -> tuple[Reals, Rea
 
 def whole_bins(bins: Reals, unit: int) -> Whole:
     """Bins in whole records or users; every sum of the first bins moves by at most a half."""
-    passed = np.floor(np.cumsum(bins / unit, axis=1) + 0.5).astype(np.int64)
-    return np.diff(passed, axis=1, prepend=0)
+    passed = np.cumsum(bins / unit, axis=1)
+    passed += 0.5
+    whole = np.floor(passed, out=passed).astype(np.int64)
+    whole[:, 1:] -= whole[:, :-1].copy()
+    return whole
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -202,10 +205,11 @@ class NodeBins:
         and at most 1 in absolute value; shape (n, sums), in records or users. ``rounded`` is how
         far whole bins can move a sum."""
         factor, share = _noise_of_sums(weights, self.bins, self.ratio)
-        variance = self.variance[:, None] * factor
-        largest = share / self.parts[:, None]
+        several, own = np.unique(self.parts, return_inverse=True)  # few, where nodes are many
+        variance = 2 * self.scale**2 * several.astype(np.float64)[:, None] * factor
+        largest = share / several[:, None]
         half = whole_half_width(variance.ravel(), confidence, largest.ravel())
-        return half.reshape(variance.shape) / self.unit + rounded
+        return (half.reshape(variance.shape) / self.unit + rounded)[own]
 
     def number(self, confidence: float) -> tuple[Whole, Whole, Whole]:
         """The number of values at every node, with an interval in whole records or users."""
@@ -234,12 +238,19 @@ class NodeBins:
     def quantile(self, at: float, confidence: float, grain: float = 0.0) -> Quantile:
         """The quantile of every node, and its interval. If values are multiples of ``grain``, all
         three are: a bin ends before its upper edge."""
+        n = len(self.numbers)
+        if n > AT_ONCE:
+            blocks = [slice(start, start + AT_ONCE) for start in range(0, n, AT_ONCE)]
+            some = [self._of_rows(block).quantile(at, confidence, grain) for block in blocks]
+            return Quantile(
+                **{k: np.concatenate([getattr(one, k) for one in some]) for k in QUANTILE_FIELDS}
+            )
         edges = np.array(self.bins.edges)
         weights = _edge_weights(self.bins, at)
         passed = self.running_totals[:, :-1] - at * self.running_totals[:, -1:]  # G, at every edge
         half = self.half_widths(weights, confidence, (1 + at) / 2)
         below, above = passed < -half, passed >= half  # all of it below 0, or above
-        n, size = len(passed), self.bins.size
+        size = self.bins.size
         fits = np.ones((n, size), dtype=np.bool_)
         fits[:, :-1] &= ~below
         fits[:, 1:] &= ~above
@@ -269,6 +280,9 @@ class NodeBins:
             unknown=(first <= 1) & (last >= size - 2),
         )
 
+    def _of_rows(self, rows: slice) -> NodeBins:
+        return replace(self, numbers=self.numbers[rows], parts=self.parts[rows])
+
     def _passage(self, passed: Reals, weights: Reals) -> Reals:
         """Where G passes 0, in numbers of bins from the first edge; fractions within a bin."""
         factor, _ = _noise_of_sums(weights, self.bins, self.ratio)
@@ -281,6 +295,10 @@ class NodeBins:
         middle = np.clip((1 - (z[:, 1:] + z[:, :-1]) / 2) / 2, 0, 1)
         part = np.where(flat, middle, np.diff(area, axis=1) / np.where(flat, 1.0, wide))
         return part.sum(axis=1)
+
+
+AT_ONCE = 2**12
+"""Nodes whose quantiles are found at once: what is computed for them stays in the cache."""
 
 
 def _round_in_bin(value: Reals, wide: Reals) -> Reals:
@@ -512,6 +530,9 @@ def _parts_below(ancestor: Whole, level: Whole) -> Whole:
         here = np.flatnonzero((level == depth) & (ancestor >= 0))
         np.add.at(out, ancestor[here], out[here])
     return out
+
+
+QUANTILE_FIELDS = tuple(Quantile.__dataclass_fields__)
 
 
 def bin_texts(numbers: Whole) -> pa.Array:
