@@ -328,29 +328,24 @@ def unbounded_laplace(scale: Fraction, n: int) -> NDArray[np.int64]:
         raise ValueError("scale must be a positive fraction of integers below 2**62")
     out = np.empty(n, dtype=np.int64)
     for start in range(0, n, AT_ONCE):
-        _draw_laplace(t, s, out[start : start + AT_ONCE])
+        waiting = np.arange(start, min(start + AT_ONCE, n))
+        while len(waiting):
+            size = len(waiting)
+            u, v = uniform(t, size), _successes(size)
+            kept = _exp_chance(u, t)
+            if t * (int(v.max()) + 1) < 2**63:
+                magnitude = (u + t * v) // s
+            else:
+                magnitude = ((u.astype(object) + t * v.astype(object)) // s).astype(np.int64)
+            negative = uniform(2, size) == 1
+            kept &= ~(negative & (magnitude == 0))  # zero would come twice
+            out[waiting[kept]] = np.where(negative, -magnitude, magnitude)[kept]
+            waiting = waiting[~kept]
     return out
 
 
 AT_ONCE = 2**18
 """Draws of a round: with more of them memory grows, and time does not fall."""
-
-
-def _draw_laplace(t: int, s: int, out: NDArray[np.int64]) -> None:
-    """Fill an array with draws at scale t/s."""
-    waiting = np.arange(len(out))
-    while len(waiting):
-        size = len(waiting)
-        u, v = uniform(t, size), _successes(size)
-        kept = _exp_chance(u, t)
-        if t * (int(v.max()) + 1) < 2**63:
-            magnitude = (u + t * v) // s
-        else:
-            magnitude = ((u.astype(object) + t * v.astype(object)) // s).astype(np.int64)
-        negative = uniform(2, size) == 1
-        kept &= ~(negative & (magnitude == 0))  # zero would come twice
-        out[waiting[kept]] = np.where(negative, -magnitude, magnitude)[kept]
-        waiting = waiting[~kept]
 
 
 def uniform(n: int, size: int) -> NDArray[np.int64]:

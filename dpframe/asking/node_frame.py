@@ -1,8 +1,9 @@
-"""Released nodes, cells or trees as a frame: labels, numbers, intervals, always in one order."""
+"""Released nodes, cells or trees as a frame: labels, numbers, intervals, always in one order; and
+notices on what a frame shows of measures."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -11,13 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dpframe.asking.card import Line, Text
 from dpframe.budget import PrivacyUnit
 from dpframe.counts import Ints, NoisyNodes, NoisyTree
 from dpframe.hierarchy import OTHER, ROOT, Hierarchy
 from dpframe.hierarchy._cells import BETWEEN
+from dpframe.measures.bins import spoken_value
+from dpframe.measures.measure import Measure
 from dpframe.postprocess.consistency import consistent_tree, tree_in_records
 from dpframe.postprocess.level_values import level_column, natural_order, text_column
-from dpframe.postprocess.shown_nodes import label_joint
+from dpframe.postprocess.shown_nodes import label_joint, released_numbers
 
 
 class NodeFramePlan(Protocol):
@@ -188,3 +192,93 @@ def _tree_labels(
     named = pc.if_else(pa.array(tree.other), below, labels)
     out = pc.if_else(under_root, OTHER, named)
     return out.combine_chunks() if isinstance(out, pa.ChunkedArray) else out
+
+
+# -- notices on measures in a frame ----------------------------------------------------------------
+
+
+def cut_values_notices(
+    total: pd.DataFrame, name: str, measure: Measure, rows: tuple[float, float] | None
+) -> list[Line]:
+    """A notice if most values are beyond the bounds; ``rows`` is the interval of the number of
+    records, or users."""
+    if not measure.clipped or rows is None or rows[0] <= 0:
+        return []
+    if 2 * float(total[f"{name}_clipped_lower"].iloc[0]) <= rows[1]:
+        return []
+    return [
+        Line.of(
+            "notice",
+            Text("values of {name} are mostly cut"),
+            (
+                "more than half of them lie beyond the bounds, so that it is far off, and no "
+                "interval says how far: choose wider bounds, or 'auto'"
+            ),
+            name=name,
+        )
+    ]
+
+
+def unknown_quantiles_notices(
+    frame: pd.DataFrame,
+    measures: Mapping[str, Measure],
+    fewest: Mapping[str, int],
+    names: Sequence[str] = (),
+) -> list[Line]:
+    """A notice on nodes without quantiles, because they have too few values, of the measure that
+    has the most of them. ``fewest`` has how many values a node needs, by measure; ``names`` are of
+    levels."""
+    wanted = {name: m for name, m in measures.items() if m.at}
+    missing = {
+        name: frame[[f"{name}{end}" for end in m.quantile_ends]].isna().all(axis=1).to_numpy()
+        for name, m in wanted.items()
+    }
+    name = max(missing, key=lambda one: int(missing[one].sum()), default="")
+    if not name or not missing[name].any():
+        return []
+    level = frame["level"].to_numpy()
+    counts = {
+        names[at - 1]: (np.count_nonzero((level == at) & ~missing[name]), (level == at).sum())
+        for at in np.unique(level[level > 0]).tolist()
+        if names
+    }
+    known = [f"{some:,} of {all_:,} nodes of {what}" for what, (some, all_) in counts.items()]
+    return [
+        Line.of(
+            "notice",
+            Text("{name} is unknown at {unknown:,} of {nodes:,} nodes"),
+            "they have too few values: about {fewest:,} are needed at this epsilon, half as many "
+            "at twice of it{known}{more}",
+            name=name,
+            unknown=int(missing[name].sum()),
+            nodes=len(frame),
+            fewest=fewest[name],
+            known=f"; known are {', '.join(known)}" if len(known) > 1 else "",
+            more="; other quantiles are unknown at no more nodes" if len(missing) > 1 else "",
+        )
+    ]
+
+
+def beyond_bounds_notices(total: pd.DataFrame, name: str, measure: Measure) -> list[Line]:
+    """A notice on quantiles of everything that may lie beyond a bound."""
+    if not measure.at or not isinstance(measure.lower, float):
+        return []
+    limits, sides = (measure.lower, float(measure.upper or 0)), dict[str, str]()
+    for end in measure.quantile_ends:
+        columns = [f"{name}{end}{one}" for one in ("", "_lower", "_upper")]
+        ((value, lower, upper),) = released_numbers(total, columns, limits)
+        if value is not None and upper is None:
+            sides["a higher upper"] = columns[0]
+        if value is not None and lower is None:
+            sides["a lower lower"] = columns[0]
+    return [
+        Line.of(
+            "notice",
+            Text("{quantile} may lie beyond a bound"),
+            "its interval for everything reaches beyond {bound}: choose {side} bound",
+            quantile=quantile,
+            bound=spoken_value(limits["higher" in side], measure.value),
+            side=side,
+        )
+        for side, quantile in sides.items()
+    ]

@@ -9,10 +9,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpframe.asking.card import Line, Text, invalid_notices, wide_interval_notices
-from dpframe.asking.node_frame import node_columns
+from dpframe.asking.node_frame import (
+    beyond_bounds_notices,
+    cut_values_notices,
+    node_columns,
+    unknown_quantiles_notices,
+)
 from dpframe.asking.privacy_receipt import empty_result_notices, unseen_shares
 from dpframe.hierarchy import INVALID
-from dpframe.measures.bins import spoken_value
 from dpframe.measures.measure import Measure
 from dpframe.mechanisms.rollup import Estimate, NoisyRollup
 from dpframe.mechanisms.weighted_rounds import FoundNodes
@@ -20,7 +24,7 @@ from dpframe.postprocess.joint_noise import half_width
 from dpframe.postprocess.known_noise import steps_to_floats
 from dpframe.postprocess.level_values import typed_values
 from dpframe.postprocess.quantiles import GRAINS, BinsShown
-from dpframe.postprocess.shown_nodes import nearest_reported, released_numbers
+from dpframe.postprocess.shown_nodes import nearest_reported
 from dpframe.postprocess.weighted_laplace import deviation_factor, mean_ends, whole_half_width
 from dpframe.questions.rollup.rollup_numbers import RollupNumbers
 from dpframe.questions.rollup.rounds import RoundsSelection
@@ -183,7 +187,8 @@ def rollup_notices(plan: RollupNumbers, noisy: NoisyRollup, frame: pd.DataFrame)
     (totals,) = np.nonzero(frame["level"].to_numpy() == 0)
     if len(totals) != 1:
         return []
-    total = frame[totals[0] : totals[0] + 1]
+    total, names = frame[totals[0] : totals[0] + 1], plan.hierarchy.level_names
+    fewest = {name: law.fewest for name, law in plan.binned.items()}
     if plan.hierarchy.has_cells and noisy.found is None:  # level 0 is the remainder, not a total
         named = plan.asked.measures.items()
         cells = frame[frame["level"] > 0]
@@ -194,7 +199,7 @@ def rollup_notices(plan: RollupNumbers, noisy: NoisyRollup, frame: pd.DataFrame)
                 for name, measure in named
                 for line in _wide_interval_notice(cells, name, measure)
             ),
-            *_unknown_quantiles_notice(plan, cells),
+            *unknown_quantiles_notices(cells, plan.asked.measures, fewest),
         ]
     return [
         *(_invalid_rows_notice(plan, frame) or _nothing_shown_notice(plan, frame)),
@@ -206,12 +211,12 @@ def rollup_notices(plan: RollupNumbers, noisy: NoisyRollup, frame: pd.DataFrame)
                     _missing_values_notice(plan, noisy, total, name, measure)
                     or _wide_interval_notice(frame, name, measure)
                 ),
-                *_clipped_values_notice(plan, total, name, measure),
-                *_beyond_bounds_notice(total, name, measure),
+                *cut_values_notices(total, name, measure, _row_interval(plan, total)),
+                *beyond_bounds_notices(total, name, measure),
                 *_cut_sums_notice(_users_cut(plan, noisy, total, name), name),
             )
         ),
-        *_unknown_quantiles_notice(plan, frame),
+        *unknown_quantiles_notices(frame, plan.asked.measures, fewest, names),
     ]
 
 
@@ -351,84 +356,3 @@ def _users_cut(plan: RollupNumbers, noisy: NoisyRollup, total: pd.DataFrame, nam
 
 def _cut_sums_notice(cut: str, name: str) -> list[Line]:
     return [Line("notice", f"sums of {name} are cut", f"{cut} {CUT_MEANING}")] if cut else []
-
-
-def _clipped_values_notice(
-    plan: RollupNumbers, total: pd.DataFrame, name: str, measure: Measure
-) -> list[Line]:
-    """A notice if most values are beyond the bounds."""
-    rows = _row_interval(plan, total)
-    if not measure.clipped or rows is None or rows[0] <= 0:
-        return []
-    if 2 * float(total[f"{name}_clipped_lower"].iloc[0]) <= rows[1]:
-        return []
-    return [
-        Line.of(
-            "notice",
-            Text("values of {name} are mostly cut"),
-            (
-                "more than half of them lie beyond the bounds, so that it is far off, and no "
-                "interval says how far: choose wider bounds, or 'auto'"
-            ),
-            name=name,
-        )
-    ]
-
-
-def _unknown_quantiles_notice(plan: RollupNumbers, frame: pd.DataFrame) -> list[Line]:
-    """A notice on nodes without quantiles, because they have too few values, of the measure that
-    has the most of them."""
-    measures = {name: m for name, m in plan.asked.measures.items() if m.at}
-    missing = {
-        name: frame[[f"{name}{end}" for end in m.quantile_ends]].isna().all(axis=1).to_numpy()
-        for name, m in measures.items()
-    }
-    name = max(missing, key=lambda one: int(missing[one].sum()), default="")
-    if not name or not missing[name].any():
-        return []
-    level, names = frame["level"].to_numpy(), plan.hierarchy.level_names
-    counts = {
-        names[at - 1]: (np.count_nonzero((level == at) & ~missing[name]), (level == at).sum())
-        for at in np.unique(level[level > 0]).tolist()
-    }
-    known = [f"{some:,} of {all_:,} nodes of {what}" for what, (some, all_) in counts.items()]
-    several = not plan.hierarchy.has_cells and len(known) > 1
-    return [
-        Line.of(
-            "notice",
-            Text("{name} is unknown at {unknown:,} of {nodes:,} nodes"),
-            "they have too few values: about {fewest:,} are needed at this epsilon, half as many "
-            "at twice of it{known}{more}",
-            name=name,
-            unknown=int(missing[name].sum()),
-            nodes=len(frame),
-            fewest=plan.binned[name].fewest,
-            known=f"; known are {', '.join(known)}" if several else "",
-            more="; other quantiles are unknown at no more nodes" if len(missing) > 1 else "",
-        )
-    ]
-
-
-def _beyond_bounds_notice(total: pd.DataFrame, name: str, measure: Measure) -> list[Line]:
-    """A notice on quantiles of everything that may lie beyond a bound."""
-    if not measure.at or not isinstance(measure.lower, float):
-        return []
-    limits, sides = (measure.lower, float(measure.upper or 0)), dict[str, str]()
-    for end in measure.quantile_ends:
-        columns = [f"{name}{end}{one}" for one in ("", "_lower", "_upper")]
-        ((value, lower, upper),) = released_numbers(total, columns, limits)
-        if value is not None and upper is None:
-            sides["a higher upper"] = columns[0]
-        if value is not None and lower is None:
-            sides["a lower lower"] = columns[0]
-    return [
-        Line.of(
-            "notice",
-            Text("{quantile} may lie beyond a bound"),
-            "its interval for everything reaches beyond {bound}: choose {side} bound",
-            quantile=quantile,
-            bound=spoken_value(limits["higher" in side], measure.value),
-            side=side,
-        )
-        for side, quantile in sides.items()
-    ]

@@ -470,16 +470,19 @@ def _rollup_measure_lines(plan: RollupNumbers, name: str, words: RollupWords) ->
     ]
     error = plan.errors.get(name)
     if measure.needs_search:
-        said.append(
-            Line.of(
-                "error of {name}",
-                "not known yet",
-                "bounds are found first, privately; the receipt says which",
-                name=name,
-            )
-        )
+        later = "bounds are found first, privately; the receipt says which"
+        said.append(Line.of("error of {name}", "not known yet", later, name=name))
     elif error is not None:
-        confidence = f"with confidence {plan.confidence:g}"
+        told: dict[str, object] = {
+            "error": error,
+            "points": 100 * error,
+            "many": MANY,
+            "own": words.own,
+        }
+        told |= {
+            "everywhere": words.everywhere,
+            "confidence": f"with confidence {plan.confidence:g}",
+        }
         of = "{everywhere}" if name in plan.counts else "of what {own}"
         if measure.kind == "mean":
             of = "over {many} values that {own}, at most"
@@ -490,31 +493,12 @@ def _rollup_measure_lines(plan: RollupNumbers, name: str, words: RollupWords) ->
                 "the part of the values below a shown quantile is off by at most this, where {own} "
                 "so many; with half as many by twice this"
             )
-        said.append(
-            Line.of(
-                "error of {name}",
-                value,
-                of,
-                name=name,
-                error=error,
-                points=100 * error,
-                everywhere=words.everywhere,
-                own=words.own,
-                many=MANY,
-                confidence=confidence,
-            )
-        )
+        said.append(Line.of("error of {name}", value, of, name=name, **told))
     if measure.is_binned:
         said.append(_bins_line(name, measure, plan.binned[name]))
     elif measure.lower is not None:
-        said.append(
-            Line.of(
-                "bounds of {name}",
-                _measure_bounds_text(measure),
-                _clipping_text(measure, plan),
-                name=name,
-            )
-        )
+        ends, cut = _measure_bounds_text(measure), _clipping_text(measure, plan)
+        said.append(Line.of("bounds of {name}", ends, cut, name=name))
     return said
 
 
