@@ -296,12 +296,10 @@ def _missing_values_notice(
     rows = _row_interval(plan, total)
     if rows is not None and rows[0] <= 0:
         return []  # with hardly any rows, few values are no surprise
-    if measure.kind == "mean":
-        lower, upper = (e[0] for e in number_of_values(noisy.measures[name], plan.confidence))
-        few = lower <= 0 if rows is None else FEW * upper < rows[0]
-        why = "the interval of their number holds 0" if rows is None else "by their noisy number"
-    elif measure.is_binned:
-        _, lower, upper = (int(e[0]) for e in noisy.binned[name].node.number(plan.confidence))
+    if measure.kind == "mean" or measure.is_binned:
+        bins, c = noisy.binned.get(name), plan.confidence
+        ends = bins.node.number(c)[1:] if bins else number_of_values(noisy.measures[name], c)
+        lower, upper = (float(end[0]) for end in ends)
         few = lower <= 0 if rows is None else FEW * upper < rows[0]
         why = "the interval of their number holds 0" if rows is None else "by their noisy number"
     elif measure.kind == "distinct" or _is_positive_sum(measure):
