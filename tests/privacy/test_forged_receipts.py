@@ -474,7 +474,7 @@ FORGED: dict[tuple[str, str], Change] = {
         edges=[0, 1, 500]
     ),
     ("in bins", "so many edges that groups are drawn"): lambda p, r: r["measures"]["h"].update(
-        edges=[n / 4 for n in range(37)]
+        edges=[n / 6 for n in range(55)]
     ),
     ("in bins", "a lower bound beyond the edges"): lambda p, r: r["measures"]["m"].update(lower=-1),
     ("in bins", "an upper bound beyond the edges"): lambda p, r: r["measures"]["m"].update(
