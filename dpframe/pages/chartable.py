@@ -10,7 +10,6 @@ wide siblings. Nodes without room go into one block that says how many it holds.
 from __future__ import annotations
 
 import datetime
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -568,31 +567,28 @@ class Change:
 
 
 def changes_of(found: pd.DataFrame) -> list[Change]:
-    """Read the rows of ``dp.change``; sort them by the least size of the change, largest first."""
+    """Read the rows of ``dp.change``; sort them by the least size of the change, largest first.
+    Times and durations are in seconds."""
     check_columns(found, ("level", "prefix", *NUMBERS))
+    known = {name: finite_numbers(found[name]) for name in NUMBERS[:-1]}
+    rows = zip(found["level"], found["prefix"], found["more_than_noise"], strict=True)
     out = [
         Change(
-            label=str(row["prefix"]),
-            level=int(row["level"]),
-            before=_side_point(row, "before"),
-            after=_side_point(row, "after"),
-            change=_finite_or_none(row["change"]),
-            lower=_finite_or_none(row["change_lower"]),
-            upper=_finite_or_none(row["change_upper"]),
-            ratio=_finite_or_none(row["ratio"]),
-            is_more_than_noise=bool(row["more_than_noise"]),
+            label=str(prefix),
+            level=int(level),
+            before=_side_point(known, "before", row),
+            after=_side_point(known, "after", row),
+            change=known["change"][row],
+            lower=known["change_lower"][row],
+            upper=known["change_upper"][row],
+            ratio=known["ratio"][row],
+            is_more_than_noise=bool(clear),
         )
-        for row in found.to_dict("records")
+        for row, (level, prefix, clear) in enumerate(rows)
     ]
     return sorted(out, key=lambda c: (-c.at_least, -abs(c.change or 0.0), c.level, c.label))
 
 
-def _side_point(row: Mapping[Any, Any], side: str) -> Point | None:
-    value, *ends = (_finite_or_none(row[f"{side}{end}"]) for end in ("", "_lower", "_upper"))
+def _side_point(known: Mapping[str, Sequence[float | None]], side: str, row: int) -> Point | None:
+    value, *ends = (known[f"{side}{end}"][row] for end in ("", "_lower", "_upper"))
     return None if value is None else Point(value=value, lower=ends[0], upper=ends[1])
-
-
-def _finite_or_none(number: Any) -> float | None:
-    import pandas as pd
-
-    return None if pd.isna(number) or not math.isfinite(number) else number

@@ -12,6 +12,7 @@ import numpy as np
 
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.common.calls import import_extra
+from dpframe.measures.bins import DAY
 from dpframe.pages.chartable import (
     BARS,
     PANELS,
@@ -36,6 +37,7 @@ from dpframe.postprocess.shown_nodes import (
     finite_numbers,
     label_joint,
     nearest_reported,
+    type_of_values,
 )
 
 if TYPE_CHECKING:
@@ -158,13 +160,20 @@ def change_plot(found: pd.DataFrame) -> Any:
     facts, extract = checked_change(found, "plot")
     changes, graph = changes_of(found), plotly_objects()
     drawn = changes[:BARS]
-    known = [c.change for c in drawn]
+    timed = type_of_values(found["change"]) == "INTERVAL"
+    unit = DAY if timed else 1
+    known = [None if c.change is None else c.change / unit for c in drawn]
     more, less = (
-        [None if c.change is None or end is None else abs(end - c.change) for c, end in pairs]
+        [
+            None if c.change is None or end is None else abs(end - c.change) / unit
+            for c, end in pairs
+        ]
         for pairs in ([(c, c.upper) for c in drawn], [(c, c.lower) for c in drawn])
     )
     hold = "together" if facts["simultaneous"] else "each on its own"
     said = [f"intervals hold {hold} with {100 * facts['confidence']:.6g} %", extract]
+    if timed:
+        said.append("in days")
     if not all(c.is_more_than_noise for c in drawn):
         said.append("grey: noise alone may explain it")
     if len(changes) > BARS:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from dpframe.asking.measure_texts import Figures, digits_for_width, receipt_measures
+from dpframe.asking.measure_texts import Figures, receipt_measures
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.common.digest import CHANGE, frame_state
 from dpframe.errors import ParameterError
@@ -45,6 +45,7 @@ from dpframe.pages.page_parts import (
     user_notes,
     write_page,
 )
+from dpframe.pages.tables import change_figures
 from dpframe.postprocess.release_changes import NUMBERS
 from dpframe.postprocess.shown_nodes import as_nodes, released_numbers
 
@@ -258,7 +259,11 @@ class _NumberTexts:
         return self.figures.number((round(value, digits or None)) if plain else value)
 
     def write_signed(self, value: float) -> str:
-        return f"{'+' if value > 0 else ''}{self.write(value)}".replace("-", "−")
+        """Return a change as text; of times, a duration."""
+        text = self.write(value)
+        if self.figures.value == "time":
+            text = replace(self.figures, value="duration").number(value)
+        return f"{'+' if value > 0 else ''}{text}".replace("-", "−")
 
     def write_ends(self, lower: float | None, upper: float | None, *, sign: bool = False) -> str:
         write = self.write_signed if sign else self.write
@@ -457,7 +462,7 @@ def change_page(found: pd.DataFrame, *, title: str | None = None) -> str:
     """
     facts, remark = checked_change(found, "report")
     changes = changes_of(found)
-    written = _NumberTexts(figures=Figures(digits=change_digits(found)))
+    written = _NumberTexts(figures=change_figures(found))
     names = side_names(facts)
     sides = [facts[side] for side in ("before", "after")]
     table = _changes_table(changes[:ROWS], names, written, "changes")
@@ -511,15 +516,6 @@ def checked_change(found: pd.DataFrame, what: str) -> tuple[Mapping[str, Any], s
     is_part = state is not None and state.rows < state.of
     said = f"An extract: {state.rows:,} of {state.of:,} rows." if state and is_part else ""
     return found.attrs[CHANGE], said
-
-
-def change_digits(found: pd.DataFrame) -> int:
-    """Return how many decimals changes are shown with: two digits of the narrowest interval."""
-    if str(found["change"].dtype) == "Int64":
-        return 0
-    half = (found["change_upper"] - found["change_lower"]).astype(float) / 2
-    wide = half[half > 0]
-    return digits_for_width(float(wide.min())) if len(wide) else 2
 
 
 def side_names(facts: Mapping[str, Any]) -> tuple[str, str]:

@@ -13,12 +13,13 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dpframe.asking.card import WARNING_LINES
 from dpframe.asking.measure_texts import (
     NOISE_ALONE,
+    Figures,
     ReleasedMeasure,
     bound_words,
     digits_for_width,
@@ -43,6 +44,7 @@ from dpframe.postprocess.shown_nodes import (
     label_joint,
     nearest_reported,
     released_numbers,
+    type_of_values,
 )
 
 if TYPE_CHECKING:
@@ -122,18 +124,15 @@ def change_table(frame: pd.DataFrame, most: int | None) -> ReadableTable:
 
     Where a release does not report a node, the bounds of its number stand in parentheses.
     """
-    from pandas.api.types import is_integer_dtype
-
     facts, shown = frame.attrs[CHANGE], frame.head(len(frame) if most is None else most)
     columns = [*shown.columns]
     parts = columns[columns.index("prefix") + 1 : columns.index("before")]
-    half = (shown["change_upper"] - shown["change_lower"]).astype(float) / 2
-    whole = is_integer_dtype(shown["change"])
-    digits = 0 if whole or not (half > 0).any() else digits_for_width(float(half[half > 0].min()))
+    sides = change_figures(shown)
+    moved = replace(sides, value="duration") if sides.value == "time" else sides
     columns = [
-        *(_reported_texts(shown, side, digits) for side in ("before", "after")),
-        *_texts_of_number(shown, ("change", "change_lower", "change_upper"), digits),
-        *_texts_of_number(shown, ("ratio", "ratio_lower", "ratio_upper"), RATIO),
+        *(_reported_texts(shown, side, sides) for side in ("before", "after")),
+        *_texts_of_number(shown, ("change", "change_lower", "change_upper"), moved),
+        *_texts_of_number(shown, ("ratio", "ratio_lower", "ratio_upper"), Figures(digits=RATIO)),
         ["yes" if clear else "" for clear in shown["more_than_noise"].tolist()],
     ]
     names = [" / ".join(parts) or "prefix"]
@@ -164,8 +163,25 @@ def _time_of(facts: Mapping[str, Any]) -> str:
     return str(facts.get("release") or "") if period is None else str(period["text"])
 
 
-def _reported_texts(shown: pd.DataFrame, side: str, digits: int) -> list[str]:
-    numbers, bounds = _texts_of_number(shown, (side, f"{side}_lower", f"{side}_upper"), digits)
+def change_figures(found: pd.DataFrame) -> Figures:
+    """How the numbers of both releases in a frame of changes are written: two digits of the
+    narrowest interval of a change. Changes of times are durations, as finely."""
+    kinds = {"DATE": "time", "TIMESTAMP": "time", "INTERVAL": "duration"}
+    value: Any = kinds.get(type_of_values(found["before"]).partition(" ")[0], "number")
+    columns = ("change", "change_lower", "change_upper")
+    known = list(zip(*(finite_numbers(found[name]) for name in columns), strict=True))
+    if value == "number":
+        halves = [(b - a) / 2 for _, a, b in known if a is not None and b is not None and b > a]
+        whole = str(found["change"].dtype) == "Int64"
+        return Figures(digits=0 if whole else digits_for_width(min(halves)) if halves else 2)
+    like = ReleasedMeasure(
+        name="change", kind="quantile", of=None, spec="", signed=True, value=value
+    )
+    return like.figures(known)
+
+
+def _reported_texts(shown: pd.DataFrame, side: str, figures: Figures) -> list[str]:
+    numbers, bounds = _texts_of_number(shown, (side, f"{side}_lower", f"{side}_upper"), figures)
     pairs = zip(numbers, bounds, strict=True)
     return [number or (f"({ends})" if ends else "") for number, ends in pairs]
 
@@ -228,19 +244,20 @@ def _number_columns(shown: pd.DataFrame, receipt: Receipt) -> dict[str, list[lis
         return {}
     if measures:
         return {one.name: _texts_of_measure(shown, one) for one in measures}
-    found: dict[str, tuple[tuple[str, str, str], int]] = {}
+    figures = Figures(digits=receipt.digits)
+    found: dict[str, tuple[tuple[str, str, str], Figures]] = {}
     ends = ("lower", "upper")
     own = ("residual", *ends) if "count" not in columns or "count_lower" in columns else None
     if own is not None:
-        found["residual"] = (own, receipt.digits)
+        found["residual"] = (own, figures)
         ends = ("count_lower", "count_upper")
     if "count" in columns:
-        found["count"] = (("count", *ends), receipt.digits)
+        found["count"] = (("count", *ends), figures)
     if any(not {*names} <= columns for names, _ in found.values()):
         return {}
     texts = {name: _texts_of_number(shown, *number) for name, number in found.items()}
     if "residual" in columns and "residual" not in found:
-        residual = _number_texts(shown["residual"], receipt.digits)
+        residual = _number_texts(shown["residual"], figures)
         if residual != texts["count"][0]:
             texts["residual"] = [residual]
     return texts
@@ -284,25 +301,25 @@ def printed_columns(frame: pd.DataFrame, receipt: Receipt) -> pd.DataFrame:
 def _texts_of_measure(shown: pd.DataFrame, measure: ReleasedMeasure) -> list[list[str]]:
     figures = figures_of(shown, measure)
     if not figures.is_binned:
-        return _texts_of_number(shown, measure.columns, figures.digits)
+        return _texts_of_number(shown, measure.columns, figures)
     numbers = released_numbers(shown, measure.columns, measure.limits)
     columns = zip(*numbers, strict=True) if numbers else ((), (), ())
     return [*figures.texts(*columns).values()]
 
 
 def _texts_of_number(
-    shown: pd.DataFrame, columns: tuple[str, str, str], digits: int
+    shown: pd.DataFrame, columns: tuple[str, str, str], figures: Figures
 ) -> list[list[str]]:
-    value, lower, upper = (_number_texts(shown[name], digits) for name in columns)
+    value, lower, upper = (_number_texts(shown[name], figures) for name in columns)
     return [value, [_interval_text(*ends) for ends in zip(lower, upper, strict=True)]]
 
 
-def _number_texts(column: pd.Series[Any], digits: int) -> list[str]:
+def _number_texts(column: pd.Series[Any], figures: Figures) -> list[str]:
     """Return numbers with their digits grouped; nothing for missing and infinite ones."""
-    return [
-        "" if missing or not math.isfinite(number) else f"{number:,.{digits}f}"
-        for number, missing in zip(column.tolist(), column.isna(), strict=True)
-    ]
+    numbers = finite_numbers(column)
+    if figures.value != "number":
+        return ["" if number is None else figures.number(number) for number in numbers]
+    return ["" if number is None else f"{number:,.{figures.digits}f}" for number in numbers]
 
 
 def _interval_text(lower: str, upper: str) -> str:
