@@ -64,7 +64,7 @@ def test_results_are_kept_as_long_as_their_frames() -> None:
 
 
 def test_names_that_are_not_there() -> None:
-    with pytest.raises(AttributeError, match=r"no 'mode'. It has: below, change"):
+    with pytest.raises(AttributeError, match=r"no 'mode'. It has: above, below, change"):
         _ = VISITS.dp.mode
     with pytest.raises(dp.ColumnError, match="Did you mean 'country'"):
         VISITS.dp.hhh("contry", **BUDGET)

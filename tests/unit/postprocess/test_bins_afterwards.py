@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 import dpframe as dp
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
 from dpframe.measures.bins import Bins, bins_between
+from dpframe.pages.tables import change_text
 from dpframe.postprocess.quantiles import NodeBins
 from dpframe.testing import seeded_noise
 
@@ -317,6 +319,23 @@ def test_changes_hold_the_truth(call: str) -> None:
     assert found.attrs["dp_change"]["how"] == "widened"
     assert found["ratio_lower"][0] <= 1.5 <= found["ratio_upper"][0]
     assert found["more_than_noise"][0]
+
+
+@pytest.mark.parametrize("name", ["d", "t", "q_p95", "h"])
+def test_changes_of_every_type_are_written_for_people(name: str, tmp_path: Path) -> None:
+    """Law: a change of times is a duration on pages and in tables, in days or less."""
+    found = dp.change(released(seed=1), released(seed=2), measure=name)
+    found.dp.report(tmp_path / "change.html")
+    page = (tmp_path / "change.html").read_text("utf-8")
+    table = change_text(found, 20)
+    timed = name in ("d", "t")
+    for text in (page, table):
+        assert (re.search("2026-0[3-9]|2026-10", text) is not None) == timed
+        assert "1970" not in text
+        assert (re.search(r"[0-9] (d|h)\b", text) is not None) == timed
+    for ending in ("csv", "json", "parquet"):
+        found.dp.save(tmp_path / f"change.{ending}")
+    assert pd.read_parquet(tmp_path / "change.parquet")["change"].dtype == found["change"].dtype
 
 
 def test_a_change_beyond_a_bound_has_no_end() -> None:
