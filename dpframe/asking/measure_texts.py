@@ -134,7 +134,9 @@ def _measure_of_call(text: str, kind: str, inside: str | None, column: str) -> M
     if "lower" in TAKES[kind] and not {"lower", "upper"} <= {*given}:
         named = quote_column(str(given["column"]))
         if kind not in ("sum", "mean"):
-            part = ", 0.95" * (kind == "quantile")
+            at = given.get("at", 0.95)
+            at = at if isinstance(at, float) and 0 < at < 1 else 0.95
+            part = f", {at:g}" * (kind == "quantile")
             raise ParameterError(
                 f"measure {text!r} lacks bounds of its values. Write '{kind}({named}{part}, 0, "
                 "500)' with bounds known without the data; wide ones lose little."
