@@ -472,7 +472,16 @@ def _lines_section(shown: Chartable, measures: Sequence[DrawnMeasure]) -> str:
             return point_text(point, figures)
 
         drawings = "".join(
-            draw_lines(periods, points, frozenset(), label=label, said=said, size=size, value=kind)
+            draw_lines(
+                periods,
+                points,
+                frozenset(),
+                label=label,
+                said=said,
+                size=size,
+                value=kind,
+                limits=measure.limits,
+            )
             for size in (WIDE, NARROW)
         )
         name = ", ".join(filter(None, (measure.name * shown.is_rollup, measure.bound)))
@@ -500,16 +509,21 @@ def _grid_section(shown: Chartable, measure: DrawnMeasure) -> str:
     grid = grid_of(shown, measure)
     cells = dict(zip(grid.pairs, grid.numbers.tolist(), strict=True))
     columns, lines = grid.across[: GRID[0]], grid.down[: GRID[1]]
-    most = max((abs(n) for n in cells.values() if not np.isnan(n)), default=0.0) or 1.0
+    known = [n for n in cells.values() if not np.isnan(n)]
+    least = 0.0 if measure.has_zero else min(known, default=0.0)
+    most = max((abs(n - least) for n in known), default=0.0) or 1.0
     names = [f"<bdi>{html.escape(name)}</bdi>" for name in shown.hierarchy.level_names]
     heads = "".join(f"<th scope='col'><bdi>{html.escape(label)}</bdi></th>" for label in columns)
     body = "".join(
         f"<tr><th scope='row'><bdi>{html.escape(label)}</bdi></th>"
-        + "".join(_grid_cell(cells.get((label, column)), most, measure) for column in columns)
+        + "".join(
+            _grid_cell(cells.get((label, column)), least, most, measure) for column in columns
+        )
         + "</tr>"
         for label in lines
     )
-    notes = ["Stronger colour is more; empty cells were not reported, which is not zero."]
+    more = "more" if measure.has_zero else "later"
+    notes = [f"Stronger colour is {more}; empty cells were not reported, which is not zero."]
     notes += [html.escape(sentence(measure.bound))] if measure.bound else []
     for axis, some, name in ((grid.down, lines, names[0]), (grid.across, columns, names[1])):
         if len(axis) > len(some):
@@ -524,9 +538,9 @@ def _grid_section(shown: Chartable, measure: DrawnMeasure) -> str:
     return _section("picture", f"{names[0]} by {names[1]}", table, notes)
 
 
-def _grid_cell(value: float | None, most: float, measure: DrawnMeasure) -> str:
+def _grid_cell(value: float | None, least: float, most: float, measure: DrawnMeasure) -> str:
     if value is None or np.isnan(value):
         return "<td></td>"
-    step = min(STEPS, int(np.ceil(STEPS * abs(value) / most)))
+    step = min(STEPS, int(np.ceil(STEPS * abs(value - least) / most)))
     kind = "below" if value < 0 and measure.signed else "above"
     return f"<td class='{kind} s{step}'>{measure.figures.number(value)}</td>"

@@ -216,11 +216,13 @@ def draw_lines(
     said: Callable[[Point], str],
     size: Size,
     value: ValueKind = "number",
+    limits: tuple[float, float] | None = None,
 ) -> str:
     """Draw one line over all periods in their order; periods in ``gaps`` were not drawn.
 
     A point is None where nothing was reported. ``label`` is for screen readers, and ``said``
-    returns a point in words, for its tooltip. ``value`` says what the numbers are.
+    returns a point in words, for its tooltip. ``value`` says what the numbers are. An interval that
+    reaches beyond one of ``limits`` is drawn to it, or to the end of the axis.
     """
     low, high = _axis_ends([point for point in points if point is not None], value != "time")
     ticks = value_ticks(low, high, value)
@@ -244,7 +246,7 @@ def draw_lines(
         parts.append(_text(left - 7, y(tick.at) + 5, tick.text, "end"))
     parts += [column(i, "fill='url(#hatch)'") for i, name in enumerate(periods) if name in gaps]
     for run in _point_runs(points):
-        parts += _band_parts(run, x, y)
+        parts += _band_parts(run if limits is None else _closed(run, limits, (low, high)), x, y)
         path = "L".join(f"{x(i)} {y(point.value)}" for i, point in run)
         parts.append(f"<path class='line' d='M{path}'/>")
         if len(periods) <= DOTS or len(run) == 1:
@@ -274,6 +276,22 @@ def _point_runs(points: Sequence[Point | None]) -> Iterator[Run]:
     for is_gap, run in groupby(enumerate(points), key=lambda pair: pair[1] is None):
         if not is_gap:
             yield [(i, point) for i, point in run if point is not None]
+
+
+def _closed(run: Run, limits: tuple[float, float], axis: tuple[float, float]) -> Run:
+    """Return points whose open ends are at a limit, or at the end of the axis before it."""
+    low, high = max(limits[0], axis[0]), min(limits[1], axis[1])
+    return [
+        (
+            i,
+            Point(
+                value=point.value,
+                lower=low if point.lower is None else point.lower,
+                upper=high if point.upper is None else point.upper,
+            ),
+        )
+        for i, point in run
+    ]
 
 
 def _band_parts(run: Run, x: Callable[[int], float], y: Callable[[float], float]) -> list[str]:

@@ -182,6 +182,7 @@ def series_page(stretch: Stretch, changes: Changes | Mapping[str, Changes], *, t
             place=place,
             is_only=len(asked) == 1,
             written=_NumberTexts(figures=written),
+            limits=limits,
             confidence=sure_text(receipt, columns[0]),
             confidence_of_total=sure_text(receipt, columns[0], total=True),
             periods=tuple(periods),
@@ -280,6 +281,7 @@ class _MeasureOverTime:
     place: int
     is_only: bool
     written: _NumberTexts
+    limits: tuple[float, float] | None
     confidence: str
     confidence_of_total: str
     periods: tuple[str, ...]
@@ -299,7 +301,14 @@ class _MeasureOverTime:
         points, said = self.points_of(node), self.write_point
         kind = self.written.figures.value
         return draw_lines(
-            self.periods, points, self.gaps, label=label, said=said, size=size, value=kind
+            self.periods,
+            points,
+            self.gaps,
+            label=label,
+            said=said,
+            size=size,
+            value=kind,
+            limits=self.limits,
         )
 
     def largest_nodes(self) -> list[Node]:
