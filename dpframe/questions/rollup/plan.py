@@ -89,10 +89,15 @@ class RollupPlan(RollupNumbers):
 
     question = "rollup"
     paper = PAPER
-    intervals = (
-        "lower and upper hold the true value as bounds cut it, with the stated confidence, given "
-        "what is shown"
-    )
+
+    @property
+    def intervals(self) -> str:
+        """What the intervals of the release mean; nothing is cut of values in bins."""
+        cut = not all(measure.is_binned for measure in self.asked.measures.values())
+        return (
+            f"lower and upper hold the true value{' as bounds cut it' * cut}, with the stated "
+            "confidence, given what is shown"
+        )
 
     @cached_property
     def draws(self) -> DrawList:
