@@ -31,9 +31,8 @@ from dpframe.asking.measure_texts import Figures, ReleasedMeasure, parse_measure
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.errors import ColumnError, ParameterError
 from dpframe.measures.bins import axis_place, spoken_value
-from dpframe.measures.measure import BINS_END, Measure
+from dpframe.measures.measure import Measure
 from dpframe.noise import public_generator
-from dpframe.pages.chartable import Chartable
 from dpframe.pages.drawings import (
     Point,
     Tick,
@@ -54,8 +53,8 @@ from dpframe.pages.page_parts import (
     plain_words,
     write_page,
 )
-from dpframe.postprocess.quantiles import NodeBins, bins_of_texts
-from dpframe.postprocess.shown_nodes import Ends, grain_of, nearest_reported, open_ends
+from dpframe.postprocess.quantiles import NodeBins, shown_bins
+from dpframe.postprocess.shown_nodes import Ends, ShownNodes
 
 MOST = 20
 """Largest number of categories that are drawn."""
@@ -469,15 +468,12 @@ class NodeShapes:
         """The medians of all of ``node`` with the ends of their intervals; an end beyond a bound is
         None, and all are where nothing is known."""
         found = self.node.quantile(0.5, self.confidence, self.grain)
-        limits = self.measure.bins.edges[0], float(self.measure.upper or 0)
-        columns = (found.value, found.lower, found.upper, found.at_bound, found.unknown)
+        columns = (found.value, found.lower, found.upper, found.below, found.above, found.unknown)
         return [
             (None, None, None)
             if unknown
-            else open_ends((value, lower, upper), limits, self.grain)
-            if beyond
-            else (value, lower, upper)
-            for value, lower, upper, beyond, unknown in zip(
+            else (value, None if below else lower, None if above else upper)
+            for value, lower, upper, below, above, unknown in zip(
                 *(column.tolist() for column in columns), strict=True
             )
         ]
@@ -554,44 +550,27 @@ class NodeShapes:
         return places, heights, told
 
 
-def shapes_of(shown: Chartable, name: str) -> NodeShapes | None:
+def shapes_of(nodes: ShownNodes, name: str) -> NodeShapes | None:
     """Return the largest nodes of the highest level that has several nodes with numbers in bins, or
-    everything; None if there is none."""
-    facts, nodes = shown.receipt["measures"][name], shown.nodes
-    texts = nodes[f"{name}{BINS_END}"]
-    rows = np.flatnonzero(texts.notna().to_numpy())
-    if not len(rows):
+    everything; None if there is none, or if the noise in the bins is not known."""
+    try:
+        found = shown_bins(nodes, name)
+    except ParameterError:  # some rows of a release, or rows that read alike
         return None
-    measure = parse_measure(facts["spec"])[1]
-    parts = np.ones(len(rows), dtype=np.int64)
-    if measure.each == "row":
-        place = np.full(len(nodes) + 1, -1, dtype=np.int64)
-        place[rows] = np.arange(len(rows))
-        above = place[nearest_reported(nodes, shown.hierarchy)[rows]]
-        for row in np.argsort(-shown.level[rows], kind="stable").tolist():  # from below
-            if above[row] >= 0:
-                parts[above[row]] += parts[row]
-    scales = [float(said["scales"]["parts"]) for said in facts["noise"]]
-    node = NodeBins(
-        bins=measure.bins,
-        numbers=bins_of_texts(texts.iloc[rows].tolist(), measure.bins.size),
-        parts=parts,
-        scale=scales[0],
-        ratio=(scales[-1] / scales[0]) ** 2,
-        unit=int(facts["noise"][0]["unit"]),
-    )
-    first = nodes[f"{name}{measure.columns[0]}"]
-    grain = 0.0 if measure.kind == "histogram" else grain_of(first)
-    level = shown.level[rows]
+    if not len(found.rows):
+        return None
+    measure, level = parse_measure(nodes.receipt["measures"][name]["spec"])[1], nodes.level
+    level = level[found.rows]
     several = [one for one in np.unique(level[level > 0]) if np.count_nonzero(level == one) > 1]
     chosen = np.flatnonzero(level == (several[0] if several else level.min()))
-    size = node.running_totals[chosen, -1]
+    size = found.node.running_totals[chosen, -1]
     chosen = chosen[np.argsort(-size, kind="stable")][:SHAPES]
+    whole = 1.0 if measure.split == "whole" else 0.0
     return NodeShapes(
         measure=measure,
-        node=node,
-        places=rows[chosen],
+        node=found.node,
+        places=found.rows[chosen],
         own=chosen,
-        confidence=float(shown.receipt["confidence"]),
-        grain=1.0 if measure.split == "whole" else grain,
+        confidence=float(nodes.receipt["confidence"]),
+        grain=found.grain if found.at else whole,
     )

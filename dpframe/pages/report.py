@@ -15,9 +15,9 @@ from dpframe.asking.measure_texts import (
     receipt_measures,
 )
 from dpframe.asking.privacy_receipt import Receipt
+from dpframe.common.digest import frame_state
 from dpframe.errors import ParameterError
 from dpframe.measures.bins import spoken_value
-from dpframe.measures.measure import BINS_END
 from dpframe.pages.answers import answer_sections, lists_all
 from dpframe.pages.chartable import Chartable, Kind, area_measure, chartable
 from dpframe.pages.drawings import Shape, Tick, draw_shape, spread_ticks, value_ticks
@@ -52,6 +52,7 @@ from dpframe.postprocess.shown_nodes import (
     label_joint,
     nearest_reported,
     released_numbers,
+    shown_nodes,
 )
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def report_page(
     guarantee = guarantee_line(receipt, f"All {numbers} here are noisy,")
     is_listed = form == "bar" and lists_all(shown)  # the bars are all there is
     return html_document(
-        f"{top}{'' if extract else _shape_sections(shown)}"
+        f"{top}{_shape_sections(frame, shown)}"
         f"{'' if is_listed else _tree_sections(shown, measures, form)}"
         "<section aria-labelledby='facts-title'><h2 id='facts-title'>This release</h2>"
         f"{facts}</section>",
@@ -409,16 +410,19 @@ def _user_weight(facts: Mapping[str, Any], receipt: Receipt) -> str:
 # -- distributions -------------------------------------------------------------------------------
 
 
-def _shape_sections(shown: Chartable) -> str:
+def _shape_sections(frame: pd.DataFrame, shown: Chartable) -> str:
     """Return the sections that show how values are distributed under the largest nodes, as HTML;
     one for each column and bins."""
-    found = dict[object, NodeShapes]()
-    for name, facts in (shown.receipt.get("measures") or {}).items():
-        if "edges" in facts and f"{name}{BINS_END}" in shown.nodes.columns:
-            shapes = shapes_of(shown, name)
-            if shapes is not None:
-                key = shapes.measure.column, tuple(facts["edges"]), shapes.measure.each
-                found.setdefault(key, shapes)
+    measures = shown.receipt.get("measures") or {}
+    binned = [name for name, facts in measures.items() if "edges" in facts]
+    if not binned or frame_state(frame) is None:
+        return ""
+    nodes, found = shown_nodes(frame, shown.receipt, "report"), dict[object, NodeShapes]()
+    for name in binned:
+        shapes = shapes_of(nodes, name)
+        if shapes is not None:
+            key = shapes.measure.column, shapes.measure.bins, shapes.measure.each
+            found.setdefault(key, shapes)
     several = enumerate([*found.values()][:SHAPED])
     return "".join(_shape_section(shown, shapes, at) for at, shapes in several)
 

@@ -43,10 +43,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
-from dpframe.measures.bins import DAY, DIGITS, Bins
+from dpframe.measures.bins import DIGITS, Bins
 from dpframe.measures.measure import BINS_END
 from dpframe.postprocess.known_noise import NEW_RELEASE, each_confidence
-from dpframe.postprocess.shown_nodes import ShownNodes, type_of_values
+from dpframe.postprocess.shown_nodes import ShownNodes, grain_of
 from dpframe.postprocess.tree_squares import checked_forest, totals_of
 from dpframe.postprocess.weighted_laplace import (
     CELLS,
@@ -59,9 +59,6 @@ from dpframe.postprocess.weighted_laplace import (
 Reals = NDArray[np.float64]
 Whole = NDArray[np.int64]
 Some = TypeVar("Some", np.float64, np.bool_)
-
-GRAINS = {"BIGINT": 1.0, "DATE": DAY}
-"""What values of a type are multiples of, as numbers in bins."""
 
 CLEAR = 2.0
 """Standard deviations of noise from which on an edge is surely on one side of a quantile."""
@@ -494,7 +491,7 @@ def shown_bins(nodes: ShownNodes, name: str) -> BinsShown:
         rows=rows,
         at=tuple(facts["at"]),
         highest=float(facts["upper"]),
-        grain=GRAINS.get(type_of_values(shown), 0.0) if facts["at"] else 0.0,
+        grain=grain_of(shown) if facts["at"] else 0.0,
     )
     _check_shown(nodes, name, found)
     return found

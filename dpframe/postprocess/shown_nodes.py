@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -92,11 +92,12 @@ def open_ends(ends: Ends, limits: tuple[float, float], grain: float) -> Ends:
 
 
 def grain_of(column: pd.Series[Any]) -> float:
-    """Return of what the values of a column are multiples: 1 of whole numbers, a day of dates."""
-    if column.dtype.kind in "iu":
-        return 1.0
-    days = (isinstance(cell, date) and not isinstance(cell, datetime) for cell in column.dropna())
-    return DAY if next(days, False) else 0.0
+    """Return of what the values of a column are multiples, as numbers: 0 if of nothing."""
+    return GRAINS.get(type_of_values(column), 0.0)
+
+
+GRAINS = {"BIGINT": 1.0, "DATE": DAY}
+"""What values of a type are multiples of, as numbers in bins."""
 
 
 def cut_facts(facts: Mapping[str, Any], shown: int, released: int) -> dict[str, Any]:

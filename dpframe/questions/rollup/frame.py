@@ -23,8 +23,8 @@ from dpframe.mechanisms.weighted_rounds import FoundNodes
 from dpframe.postprocess.joint_noise import half_width
 from dpframe.postprocess.known_noise import steps_to_floats
 from dpframe.postprocess.level_values import typed_values
-from dpframe.postprocess.quantiles import GRAINS, BinsShown
-from dpframe.postprocess.shown_nodes import nearest_reported
+from dpframe.postprocess.quantiles import BinsShown
+from dpframe.postprocess.shown_nodes import GRAINS, nearest_reported
 from dpframe.postprocess.weighted_laplace import deviation_factor, mean_ends, whole_half_width
 from dpframe.questions.rollup.rollup_numbers import RollupNumbers
 from dpframe.questions.rollup.rounds import RoundsSelection

@@ -15,12 +15,12 @@ import pytest
 import dpframe as dp
 from dpframe.asking.measure_texts import TOO_FEW, UNKNOWN, Figures
 from dpframe.measures.bins import axis_place, duration_text, moment_text
-from dpframe.pages.chartable import chartable
 from dpframe.pages.drawings import SHAPE, spread_ticks
 from dpframe.pages.marginals import shapes_of
 from dpframe.pages.report import report_page
 from dpframe.pages.series_page import Stretch, series_page
 from dpframe.pages.tables import printed_columns, result_text
+from dpframe.postprocess.shown_nodes import shown_nodes
 from dpframe.testing import seeded_noise
 from tests.unit.pages.test_report import read
 
@@ -133,7 +133,7 @@ def test_distributions_have_the_median_of_the_columns(name: str, user: str | Non
             SALES, ["shop", "kind"], asked, epsilon=6.0, delta=1e-6, user=user,
             **({} if user is None else {"contribution": "share"}),
         )  # fmt: skip
-    shapes = shapes_of(chartable(frame, frame.dp.receipt), name)
+    shapes = shapes_of(shown_nodes(frame, frame.dp.receipt, "report"), name)
     assert shapes is not None
     column = f"{name}_p50" if name == "paid" else name
     for place, own in zip(shapes.places, shapes.own, strict=True):
@@ -155,7 +155,7 @@ def test_distributions_have_the_median_of_the_columns(name: str, user: str | Non
 
 def test_what_is_below_zero_is_not_drawn() -> None:
     frame = released("paid", epsilon=0.3)
-    shapes = shapes_of(chartable(frame, frame.dp.receipt), "paid")
+    shapes = shapes_of(shown_nodes(frame, frame.dp.receipt, "report"), "paid")
     assert shapes is not None
     drawn = report_page(frame, frame.dp.receipt)
     heights = [h for own in shapes.own.tolist() for h in shapes.bars(own)[1]]
