@@ -246,7 +246,7 @@ def draw_lines(
         parts.append(_text(left - 7, y(tick.at) + 5, tick.text, "end"))
     parts += [column(i, "fill='url(#hatch)'") for i, name in enumerate(periods) if name in gaps]
     for run in _point_runs(points):
-        parts += _band_parts(run if limits is None else _closed(run, limits, (low, high)), x, y)
+        parts += _band_parts(run if limits is None else _closed_run(run, limits, (low, high)), x, y)
         path = "L".join(f"{x(i)} {y(point.value)}" for i, point in run)
         parts.append(f"<path class='line' d='M{path}'/>")
         if len(periods) <= DOTS or len(run) == 1:
@@ -278,7 +278,7 @@ def _point_runs(points: Sequence[Point | None]) -> Iterator[Run]:
             yield [(i, point) for i, point in run if point is not None]
 
 
-def _closed(run: Run, limits: tuple[float, float], axis: tuple[float, float]) -> Run:
+def _closed_run(run: Run, limits: tuple[float, float], axis: tuple[float, float]) -> Run:
     """Return points whose open ends are at a limit, or at the end of the axis before it."""
     low, high = max(limits[0], axis[0]), min(limits[1], axis[1])
     return [
