@@ -171,7 +171,7 @@ def in_bins(
 
 
 def vectors(unit: PrivacyUnit, measure: Measure) -> BinVectors:
-    found = bin_vectors_of(measure, by_user=unit.user is not None)
+    found = bin_vectors_of(measure, by_user=unit.user is not None, height=0)  # of rows
     assert found is not None
     return found
 
@@ -376,8 +376,8 @@ EDGES = st.one_of(
     edges=EDGES, more=st.lists(st.one_of(FLOATS, st.sampled_from([1.8e308, -1e308, -0.0, 5e-324])))
 )
 def test_a_value_has_one_place(edges: list[float], more: list[float]) -> None:
-    """Law: the place by edges that are at or below a value, by a search and by SQL is one, at
-    edges, next to these, and anywhere."""
+    """Law: the place by edges that are at or below a value, by a search, by SQL and by leading bits
+    is one, at edges, next to these, and anywhere."""
     bins = Bins(tuple(sorted(edges)))
     beside = [float(np.nextafter(edge, end)) for edge in edges for end in (-math.inf, math.inf)]
     values = [v for v in (*edges, *beside, *more) if math.isfinite(v)]
@@ -385,13 +385,18 @@ def test_a_value_has_one_place(edges: list[float], more: list[float]) -> None:
         con.register("t", pa.table({"v": pa.array(values, pa.float64())}))
         found = [n for (n,) in con.sql(f"SELECT {bins.place_sql('v')} FROM t").fetchall()]
     assert found == [bins.place(v) for v in values] == [slow_place(bins, v) for v in values]
+    assert found == sources.BinCounts(bins, 1).places(np.array(values)).tolist()
     assert {0, bins.size - 1} >= {slow_place(bins, v) for v in (-1.7e308, 1.7e308)}
 
 
 # -- planted bugs ----------------------------------------------------------------------------------
 
 PLANTED = {
-    "NULL counted": (RECORD, "(FROM source WHERE v IS NOT NULL)", "source"),
+    "NULL counted": (
+        RECORD,
+        "(FROM source WHERE v IS NOT NULL)",
+        "(SELECT * REPLACE (coalesce(v, 5) AS v) FROM source)",
+    ),
     "NULL counted as a value of a user": (USER, "(FROM source WHERE v IS NOT NULL)", "source"),
     "a user in two bins": (USER, "(1048576 * n) // all_n", "1048576"),
     "a user divided over values that do not count": (USER, "sum(n)::BIGINT AS all_n", "9 AS all_n"),
