@@ -78,10 +78,12 @@ class BinCounts:
 
     def places(self, values: NDArray[np.float64]) -> Ints:
         """The bin of each value."""
-        bits = np.clip(_ordered_bits(values), self._low, self._high)
+        bits = values.view(np.int64) if self._low > 0 else _ordered_bits(values)
+        bits = np.clip(bits, self._low, self._high)  # the bits of numbers below 0 are below 0
         if self._within > FEW_EDGES:
             return np.searchsorted(self._edges, bits, side="right")
-        cell = (bits - self._low).view(np.uint64) >> np.uint64(self._shift)
+        cell = (bits - self._low).view(np.uint64)
+        cell >>= np.uint64(self._shift)
         place: Ints = self._first[cell.view(np.int64)]
         for _ in range(self._within):
             place += bits >= self._next[place]

@@ -230,12 +230,15 @@ class ReportedNodes(PublicNodes, Protocol):
     def ancestor(self) -> NDArray[np.int64]: ...
 
 
-def node_places_ctes(hierarchy: Hierarchy, types: tuple[str, ...], nodes: PublicNodes) -> list[str]:
+def node_places_ctes(
+    hierarchy: Hierarchy, types: tuple[str, ...], nodes: PublicNodes, keyed: str = "keyed"
+) -> list[str]:
     """The CTEs ``chosen`` and ``leaves``. ``types`` are the types of the columns as the statement
-    reads them."""
+    reads them; ``keyed`` has all finest keys."""
+    names = _leaf_columns(hierarchy, nodes)
     return [
         f"chosen AS ({chosen_nodes(hierarchy, nodes)})",
-        f"leaves AS ({leaves_among(hierarchy, types, nodes, _leaf_columns(hierarchy, nodes))})",
+        f"leaves AS ({leaves_among(hierarchy, types, nodes, names, keyed)})",
     ]
 
 
@@ -526,8 +529,12 @@ def bins_statement(
     parts = [
         source,
         f"keyed AS NOT MATERIALIZED ({keyed_sql(hierarchy, types, valued, user + 'v')})",
-        *leaf_places_ctes(hierarchy, types, nodes),
     ]
+    if hierarchy.has_cells or by_user:
+        parts += leaf_places_ctes(hierarchy, types, nodes)
+    else:  # without the values, keys are found by reading less
+        parts.append(f"keys AS NOT MATERIALIZED ({keyed_sql(hierarchy, types, 'source', '')})")
+        parts += node_places_ctes(hierarchy, types, nodes, "keys")
     placed = keyed_leaves_join(hierarchy, nodes)
     if not by_user:
         whole = f"WITH {', '.join(parts)} SELECT part, v FROM {placed}"
