@@ -71,10 +71,13 @@ class BinCounts:
     def add_values(self, rows: pa.RecordBatch) -> None:
         """Count finite values ``v``, each at its ``part``."""
         _check_places(rows, "part")
-        part = rows["part"].to_numpy().astype(np.int64, copy=False)
-        place = self.places(rows["v"].to_numpy())
-        place += part * self.numbers.shape[1]
-        np.add.at(self.numbers.reshape(-1), place, 1)
+        values, parts = rows["v"].to_numpy(), rows["part"].to_numpy()
+        flat = self.numbers.reshape(-1)
+        for start in range(0, len(values), SOME_ROWS):
+            here = slice(start, start + SOME_ROWS)
+            place = self.places(values[here])
+            place += parts[here].astype(np.int64, copy=False) * self.numbers.shape[1]
+            np.add.at(flat, place, 1)
 
     def places(self, values: NDArray[np.float64]) -> Ints:
         """The bin of each value."""
@@ -92,6 +95,9 @@ class BinCounts:
 
 CELL_BITS = 16
 """Bits of a cell: the table of their bins stays in the cache of a processor."""
+
+SOME_ROWS = 2**13
+"""Rows that are counted at once: larger arrays take new memory each time, and twice as long."""
 
 FEW_EDGES = 3
 """Edges within a cell that are compared one after the other."""
