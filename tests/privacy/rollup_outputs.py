@@ -16,6 +16,7 @@ the first gives the upper bound, and the second the lower one.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -120,12 +121,17 @@ def listened(
     """What gets noise inside of the block, with the scale; histograms of magnitudes are ``given``
     back, and so are numbers of values by which nodes have ``enough``, or true ones."""
     seen: list[tuple[int, Fraction]] = []
-    parts_run, estimate, forests = rollup.run_measured_parts, rollup._vector_estimate, list[Any]()
+    parts_run, bins_run, forests = rollup.run_measured_parts, rollup._bin_estimate, list[Any]()
 
-    def vector(exact: Any, level: Any, forest: Any, paid: Any, weights: Any) -> Any:
-        if paid.vector.kind == "values" and enough is not None:
-            forests.append(forest)
-        return estimate(exact, level, forest, paid, weights)
+    def binned(
+        counted: Any, nodes: Any, forest: Any, law: Any, weights: Any, beside: Any
+    ) -> rollup.BinEstimate:
+        if enough is not None and law.vectors.each == "row":
+            if beside is None:
+                forests.append(forest)  # for the numbers that are drawn next
+            else:
+                beside = dataclasses.replace(beside, total=_given_numbers(enough, len(nodes.level)))
+        return bins_run(counted, nodes, forest, law, weights, beside)
 
     def parts(exact: Any, totals: Any, level: Any, *, scales: Mapping[int, Fraction]) -> Any:
         noisy, above = parts_run(exact, totals, level, scales=scales)
@@ -133,10 +139,8 @@ def listened(
             seen.extend((int(value), scales[at]) for value in values)
         if forests:
             assert enough is not None
-            whole = [(1 if enough(place) else -1) * FAR for place in range(len(exact))]
-            return _parts_of(whole, forests.pop()), {
-                at: np.array(whole, dtype=object)[level == at] for at in above
-            }
+            whole = _given_numbers(enough, len(exact))
+            return _parts_of(whole, forests.pop()), {at: whole[level == at] for at in above}
         return noisy, above
 
     def bins(exact: Any, *, scale: Fraction) -> Any:
@@ -154,7 +158,7 @@ def listened(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rollup, "UnboundedNoise", Silent)
         patch.setattr(rollup, "run_measured_parts", parts)
-        patch.setattr(rollup, "_vector_estimate", vector)
+        patch.setattr(rollup, "_bin_estimate", binned)
         patch.setattr(rollup, "run_bins", bins)
         patch.setattr(rollup, "run_node_counts", counts)
         patch.setattr(rollup, "run_auto_bounds", magnitudes)
@@ -165,11 +169,16 @@ FAR = 10**9
 """A number of values, in units, far above or below what a part needs."""
 
 
-def _parts_of(whole: Sequence[int], forest: Any) -> Any:
+def _given_numbers(enough: Pooling, n: int) -> Any:
+    """Numbers of values by which nodes have enough, or not."""
+    return np.array([(1 if enough(place) else -1) * FAR for place in range(n)], dtype=object)
+
+
+def _parts_of(whole: Any, forest: Any) -> Any:
     """Numbers of parts, whose totals are ``whole``."""
-    own = np.array(whole, dtype=object)
+    own = whole
     for _ in whole:
-        own = own + np.array(whole, dtype=object) - rollup.subtree_sums(own, forest)
+        own = own + whole - rollup.subtree_sums(own, forest)
     return own
 
 

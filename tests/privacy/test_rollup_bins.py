@@ -40,7 +40,7 @@ from .rollup_outputs import (
 from .test_rollup import LISTED, RECORDS, SELECTED, SHARES, USERS, rows_near
 
 FEW: Any = dp.median("v", lower=0, upper=6, bins=[2, 4])
-GROUPED: Any = dp.histogram("v", lower=-3, upper=8, bins=22, spacing="even")
+GROUPED: Any = dp.histogram("v", lower=-3, upper=8, bins=48, spacing="even")
 NODES = 6
 """Listed keys, the nodes above them and the root."""
 
@@ -170,8 +170,6 @@ def pooled_by_true_numbers(patch: pytest.MonkeyPatch) -> None:
 
     def planted(exact: Any, level: Any, forest: Any, paid: Any, weights: Any) -> Any:
         found = estimate(exact, level, forest, paid, weights)
-        if paid.vector.kind != "values":
-            return found
         return dataclasses.replace(found, total=rollup.subtree_sums(exact, forest))
 
     patch.setattr(rollup, "_vector_estimate", planted)
@@ -190,9 +188,9 @@ BY_STATEMENT: dict[str, tuple[str | None, Plant]] = {
         "u",
         changed_statement(WEIGHT, "1048576 * least(n, 3)"),
     ),
-    "a record counts by its value": (
+    "a record in two bins": (
         None,
-        changed_statement("count(*) AS n", "greatest(1, sum(least(v, 3)))::BIGINT AS n"),
+        changed_statement("SELECT part, v FROM", "SELECT part, unnest([v, v + 2]) AS v FROM"),
     ),
     "parts by true numbers": (None, pooled_by_true_numbers),
 }
@@ -242,7 +240,7 @@ class GroupsForNothing(PlantedLaw):
     """Groups have as much as bins, which have all."""
 
     @property
-    def each(self) -> tuple[Fraction, ...]:
+    def epsilons(self) -> tuple[Fraction, ...]:
         return self.rest, self.rest
 
 
@@ -250,7 +248,7 @@ class SizesForNothing(PlantedLaw):
     """Bins and groups have all of epsilon, and numbers of values their part of it."""
 
     @property
-    def each(self) -> tuple[Fraction, ...]:
+    def epsilons(self) -> tuple[Fraction, ...]:
         return tuple(share * self.paid for share in self.vectors.bins.shares if share)
 
 
@@ -282,7 +280,7 @@ def test_epsilon_of_every_draw_is_checked_before_it_is_drawn() -> None:
 
     class Generous(BinLaw):
         @property
-        def each(self) -> tuple[Fraction, ...]:
+        def epsilons(self) -> tuple[Fraction, ...]:
             return self.rest, self.rest
 
     own = Generous(vectors=law.vectors, epsilon=law.epsilon, at=law.at)

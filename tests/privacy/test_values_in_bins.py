@@ -171,7 +171,7 @@ def in_bins(
 
 
 def vectors(unit: PrivacyUnit, measure: Measure) -> BinVectors:
-    found = bin_vectors_of(measure, by_user=unit.user is not None, height=0)  # of rows
+    found = bin_vectors_of(measure, by_user=unit.user is not None, height=2)
     assert found is not None
     return found
 
