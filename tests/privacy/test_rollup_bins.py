@@ -288,6 +288,23 @@ def test_epsilon_of_every_draw_is_checked_before_it_is_drawn() -> None:
         law_of(dataclasses.replace(plan, binned={"m": own}), table_of(rows_near(3)))
 
 
+@pytest.mark.parametrize("each", ["total", "mean"])
+def test_no_user_whose_totals_are_in_bins_loses_more_than_epsilon(each: Any) -> None:
+    """Law: a user has one unit at each level, divided over their nodes, and at the root; all that
+    is lost together is at most epsilon. Planted bug: one unit at every node."""
+    measure = dp.quantile("v", 0.9, lower=-3, upper=8, bins=48, each=each)
+    plan = plan_of({"m": measure}, user="u", **LISTED)
+
+    def largest() -> Fraction | float:
+        found = pairs_of(plan, rows_near(3), units_of(plan), SOME[1:2])
+        return max(loss_of(p, q) for pairs in found for p, q in pairs)
+
+    assert 0.99 * plan.epsilon_spent < largest() <= plan.epsilon_spent
+    with pytest.MonkeyPatch.context() as patch:
+        changed_statement("sum(1048576 // k)", "sum(1048576)")(patch)
+        assert largest() > plan.epsilon_spent
+
+
 def test_what_is_empty_has_noise_too() -> None:
     """Law: a table without rows, or without a value, has as many noisy numbers as any other, one
     for every node, every bin and every group of bins."""
