@@ -337,7 +337,8 @@ def peer_values(job: Job, rng: np.random.Generator) -> dict[Key, Reals]:
 def data(releases: int, python: str) -> None:
     errors_of = ("rank: median, 95 %", "value: median, 95 %")
     numbers = ("rows", "unknown", "at a bound")
-    bench.head("set", "epsilon", "quantile", *numbers, *errors_of, "mean: known, all shown", "coverage")
+    means = "mean: known, all shown"
+    bench.head("set", "epsilon", "quantile", *numbers, *errors_of, means, "coverage")
     for job in jobs():
         for epsilon in (1.0, 3.0):
             ways = {}
