@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 from unittest.mock import patch
 
 import numpy as np
@@ -82,7 +82,7 @@ def truth(rows: pd.DataFrame, by: list[str], user: str | None = None, each: str 
         keys = by[:depth]
         own, weight = rows, np.ones(len(rows))
         if user is not None and each != "row":
-            own = rows.groupby([*keys, user], as_index=False)["value"].sum()
+            own = rows.groupby([*keys, user])["value"].sum().reset_index()
         if user is not None:
             weight = 1 / own.groupby(user)["value"].transform("size").to_numpy()
         held = own.groupby(keys, sort=False).indices if keys else {(): np.arange(len(own))}
@@ -94,7 +94,6 @@ def truth(rows: pd.DataFrame, by: list[str], user: str | None = None, each: str 
 
 
 # -- errors of releases ----------------------------------------------------------------------------
-
 
 Known = tuple[Key, float, float]
 """A node whose median is known, with the errors of its rank and value."""
@@ -132,9 +131,10 @@ class Errors:
             if not np.isnan(m):
                 self.held[c].append(bool(end[0] <= cut <= end[1]) and (beyond or cut == true))
 
-    def of(self, what: int, part: float, depth: int | None = None) -> str:
+    def of(self, what: Literal[1, 2], part: float, depth: int | None = None) -> str:
         """A quantile of errors of ranks (1) or values (2), of all nodes or those of one depth."""
-        listed = [one[what] for one in self.known if depth in (None, len(one[0]))]
+        chosen = [one for one in self.known if depth in (None, len(one[0]))]
+        listed = [one[1] if what == 1 else one[2] for one in chosen]
         return f"{np.quantile(listed, part):.1f}" if listed else "unknown"
 
     def mean(self, many: int | None = None) -> str:
@@ -307,11 +307,9 @@ class Job:
 
 def jobs() -> Iterator[Job]:
     retail = pd.read_parquet(SHARED / "retail_completejourney.parquet")
-    own = retail.groupby(["user_id", "basket_id", "department"], as_index=False)[
-        "sales_value"
-    ].sum()
+    keys = ["user_id", "basket_id", "department"]
+    own = retail.groupby(keys)["sales_value"].sum().rename("value").reset_index()
     bounds = {"row": (0.5, 200.0), "total": (0.5, 2_000.0)}
-    own = own.rename(columns={"sales_value": "value"})
     yield Job("baskets, household", own, ["department"], bounds, "user_id")
     flights = pd.read_parquet(SHARED / "flights_nyc13.parquet")
     flights = flights.rename(columns={"arr_delay": "value"}).dropna(subset=["value", "user_id"])
