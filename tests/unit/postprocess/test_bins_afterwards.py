@@ -30,7 +30,7 @@ ROWS = pd.DataFrame(
         "paid": np.round(RNG.lognormal(3, 1, N), 2),
         "items": RNG.integers(0, 50, N),
         "day": pd.Series(TIMES).astype("date32[pyarrow]"),
-        "when": TIMES.tz_localize("UTC"),
+        "when": TIMES.tz_localize("UTC").as_unit("us"),
         "took": pd.to_timedelta(RNG.integers(0, 5_000, N), "s"),
         "who": RNG.integers(0, 2_500, N),
     }
