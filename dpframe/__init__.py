@@ -27,6 +27,7 @@ _HOMES = {
     ),
     "dpframe.doors.series.series": ("Series",),
     "dpframe.doors.sql.macros": ("register",),
+    "dpframe.doors.sql.query": ("explain_sql", "sql"),
     "dpframe.doors.verify": ("verify",),
     "dpframe.errors": (
         "BudgetError",
@@ -124,6 +125,7 @@ __all__ = [
     "default_ledger",
     "distinct",
     "domain",
+    "explain_sql",
     "grouping_sets",
     "histogram",
     "ip",
@@ -140,6 +142,7 @@ __all__ = [
     "quantiles",
     "register",
     "rollup_sql",
+    "sql",
     "sum",
     "tree_rollup_sql",
     "use_ledger",
@@ -167,6 +170,7 @@ else:
     from dpframe.doors.result_methods import change
     from dpframe.doors.series.series import Series
     from dpframe.doors.sql.macros import register
+    from dpframe.doors.sql.query import explain_sql, sql
     from dpframe.doors.statements import measures_sql, rollup_sql, tree_rollup_sql
     from dpframe.doors.verify import verify
     from dpframe.doors.warehouse import plan_series

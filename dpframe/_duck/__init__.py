@@ -1,6 +1,6 @@
 """Every call into DuckDB."""
 
-from duckdb import DuckDBPyConnection, DuckDBPyRelation
+from duckdb import DuckDBPyConnection, DuckDBPyRelation, Error
 
 from dpframe._duck.connections import (
     add_functions,
@@ -20,14 +20,18 @@ from dpframe._duck.relations import (
     GivenRelation,
     OwnRelation,
     Relation,
+    bound_columns,
     check_collation,
     create_database,
     join_batches,
     open_database,
+    query_text,
+    query_tree,
     register_table,
     scan,
     second_connection_relation,
     select_from_database,
+    select_from_tables,
     without_views,
 )
 
@@ -35,10 +39,12 @@ __all__ = [
     "VIEW",
     "DuckDBPyConnection",
     "DuckDBPyRelation",
+    "Error",
     "GivenRelation",
     "OwnRelation",
     "Relation",
     "add_functions",
+    "bound_columns",
     "check_collation",
     "connection_in",
     "create_database",
@@ -50,12 +56,15 @@ __all__ = [
     "join_batches",
     "one_task",
     "open_database",
+    "query_text",
+    "query_tree",
     "register_table",
     "run_script",
     "scan",
     "second_connection_relation",
     "sees_function",
     "select_from_database",
+    "select_from_tables",
     "type_name",
     "without_views",
 ]

@@ -227,6 +227,9 @@ def select_from_database(path: Path, query: str) -> Iterator[duckdb.DuckDBPyRela
 VIEW = "dpframe_source"
 """Name under which a statement finds its source."""
 
+NUMBERED = "dpframe_numbered"
+"""The table of the rows of a query with their numbers."""
+
 RELATION = "the DuckDB relation"
 
 REPEATED = {"SEQ_SCAN", "TABLE_SCAN", "PARQUET_SCAN", "READ_PARQUET", "PROJECTION", "FILTER"}
@@ -310,8 +313,8 @@ class OwnRelation(Relation):
 
         def view(columns: str) -> DuckDBPyRelation:
             self._ready()
-            chosen = f"SELECT {columns} FROM {self._from}{where}"
-            self._cursor.execute(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS {chosen}")
+            self._rows_sql = f"SELECT {columns} FROM {self._from}{where}"
+            self._cursor.execute(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS {self._rows_sql}")
             return self._cursor.view(VIEW)  # DESCRIBE would plan and run a statement
 
         def seen() -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -324,6 +327,32 @@ class OwnRelation(Relation):
 
     def restrict(self, condition: str) -> OwnRelation:
         self._make_view(f" WHERE {condition}")
+        return self
+
+    def derive(
+        self, name: str, shown: str, rows: str, tables: Mapping[str, pa.Table], number: str | None
+    ) -> OwnRelation:
+        """The rows of a query over this relation as ``name``, with the columns ``shown``, and over
+        tables. Takes the place of this relation.
+
+        With ``number`` rows have a column of that name with their numbers. They are written down,
+        so that each has one number whenever it is read.
+        """
+
+        def derived() -> str:
+            self._ready()
+            for table, content in tables.items():
+                self._cursor.register(table, content)
+            named = f"CREATE TEMP VIEW {identifier(name)} AS SELECT {shown} FROM ({self._rows_sql})"
+            self._cursor.execute(named)
+            if number is None:
+                return f"({rows})"
+            numbered = f"SELECT row_number() OVER () AS {identifier(number)}, * FROM ({rows})"
+            self._cursor.execute(f"CREATE TEMP TABLE {NUMBERED} AS {numbered}")
+            return NUMBERED
+
+        self._from = withhold_errors(self._what, derived, stop=self._stop)
+        self._make_view("")
         return self
 
     def _ready(self) -> None:
@@ -416,6 +445,60 @@ def scan(from_sql: str, what: str) -> OwnRelation:
     """A table function such as read_parquet(...) as a relation."""
     ours = process_database()
     return OwnRelation(ours.connection.cursor(), from_sql, what, ours)
+
+
+def query_tree(text: str) -> dict[str, Any]:
+    """The statements of a text as DuckDB parses them, or its ``error_message`` and ``position``.
+
+    Nothing is looked up, and nothing runs.
+    """
+    return _json_of("json_serialize_sql", text)
+
+
+def query_text(tree: Mapping[str, Any]) -> str:
+    """The text of a tree that :func:`query_tree` returned, or of one that was made like it."""
+    (found,) = _one_row("SELECT json_deserialize_sql($1)", json.dumps(tree))
+    return str(found)
+
+
+def _json_of(function: str, text: str) -> dict[str, Any]:
+    (found,) = _one_row(f"SELECT {function}($1)", text)
+    tree: dict[str, Any] = json.loads(found)
+    return tree
+
+
+def _one_row(statement: str, value: str) -> tuple[Any, ...]:
+    with process_database().connection.cursor() as cursor:
+        row: tuple[Any, ...] = cursor.execute(statement, [value]).fetchall()[0]
+        return row
+
+
+def bound_columns(
+    tables: Mapping[str, Mapping[str, str]], statement: str
+) -> list[tuple[str, str]] | str:
+    """Names and types of what a statement selects from empty tables, whose columns have names and
+    types; or what DuckDB says against the statement. No row is at hand."""
+    with process_database().connection.cursor() as cursor:
+        for name, columns in tables.items():
+            listed = ", ".join(f"{identifier(c)} {kind}" for c, kind in columns.items())
+            cursor.execute(f"CREATE TEMP TABLE {identifier(name)} ({listed})")
+        try:
+            found = cursor.execute(f"DESCRIBE {statement}").fetchall()
+        except duckdb.Error as error:
+            return str(error).split("\n")[0]
+    return [(str(row[0]), str(row[1])) for row in found]
+
+
+def select_from_tables(tables: Mapping[str, pa.Table], statement: str, what: str) -> pa.Table:
+    """What a statement selects from tables, on a connection of its own that sees nothing else."""
+
+    def run() -> pa.Table:
+        with process_database().connection.cursor() as cursor:
+            for name, table in tables.items():
+                cursor.register(name, table)
+            return _arrow_rows(cursor.sql(statement))
+
+    return withhold_errors(what, run)
 
 
 def second_connection_relation(

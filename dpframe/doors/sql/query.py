@@ -1,0 +1,423 @@
+"""``dp.sql`` and ``dp.explain_sql``: the SQL that people write, answered privately."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from dpframe import _duck
+from dpframe.asking.answer import PLANNING, find_answer, warn_of_replay
+from dpframe.asking.call_arguments import flag, release_name
+from dpframe.asking.card import Line
+from dpframe.asking.question import Explanation, explain_plan, plan_within_error
+from dpframe.asking.release import (
+    DataScope,
+    Release,
+    make_release,
+    replay_of_stored,
+    require_ledger,
+)
+from dpframe.common.calls import known_arguments, shown_value
+from dpframe.common.digest import seal_frame
+from dpframe.common.progress import step
+from dpframe.common.texts import identifier
+from dpframe.doors.sql.query_groups import (
+    ANSWER,
+    RECORD,
+    SqlQuestion,
+    read_question,
+)
+from dpframe.doors.sql.query_rows import PRIVATE, USER, Columns
+from dpframe.doors.sql.query_tree import Query, read_query
+from dpframe.errors import ParameterError, ParameterTypeError
+from dpframe.ledger import chosen_ledger
+from dpframe.questions.question_list import QUESTIONS
+from dpframe.sources.frames import is_spark, package_of, refuse_spark, require_columns, without_rows
+from dpframe.sources.source_relations import (
+    describe_source,
+    open_source,
+    relation_types,
+)
+
+if TYPE_CHECKING:
+    from datetime import date
+    from pathlib import Path
+
+    import pandas as pd
+
+    from dpframe.ledger import Ledger
+    from dpframe.periods import Period
+
+NAMED = {question.name: question for question in QUESTIONS}
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The tables that a query may name."""
+
+    private: Mapping[str, Any]
+    public: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, tables: object, public: object) -> Tables:
+        """Check the arguments ``tables`` and ``public``."""
+        found: list[dict[str, Any]] = []
+        for what, given in (("tables", tables), ("public", public or {})):
+            if not isinstance(given, Mapping) or not all(isinstance(n, str) for n in given):
+                raise ParameterTypeError(
+                    f"{what} must map names to frames or paths, such as {{'sales': frame}}; got "
+                    f"{shown_value(given)}."
+                )
+            found.append(dict(given))
+        names = [name.casefold() for one in found for name in one]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ParameterError(f"table {twice[0]!r} is named twice. Give it one name.")
+        reserved = [name for name in names if name.startswith("dpframe_")]
+        if reserved or not found[0]:
+            raise ParameterError(
+                f"tables needs a private table whose name does not begin with dpframe_; got "
+                f"{[*found[0]]!r}."
+            )
+        for source in (*found[0].values(), *found[1].values()):
+            if is_spark(source):
+                refuse_spark(source)
+        return cls(*found)
+
+    def columns(self) -> tuple[dict[str, Columns], dict[str, Columns]]:
+        """Columns and types of private and of public tables. No row is read."""
+        private, public = (
+            {name.casefold(): Columns(name, _types(source)) for name, source in given.items()}
+            for given in (self.private, self.public)
+        )
+        return private, public
+
+    def public_rows(self) -> dict[str, pa.Table]:
+        """The public tables in memory."""
+        out = {}
+        for name, source in self.public.items():
+            columns = [*_types(source)]
+            with open_source(source, columns) as relation:
+                listed = ", ".join(map(identifier, columns))
+                out[name] = relation.query(f"SELECT {listed} FROM {_duck.VIEW}", False)
+        return out
+
+
+def _types(source: Any) -> dict[str, str]:
+    empty = without_rows(source)
+    if isinstance(empty, str) or hasattr(empty, "__fspath__"):
+        columns: list[str] = []
+    elif package_of(empty) == "polars" and hasattr(empty, "collect_schema"):
+        columns = empty.collect_schema().names()
+    else:
+        columns = [*getattr(empty, "column_names", getattr(empty, "columns", ()))]
+    with open_source(empty, columns) as relation:
+        found = relation_types(relation)
+    return {name: "VARCHAR" if _is_other(kind) else kind for name, kind in found.items()}
+
+
+def _is_other(kind: str) -> bool:
+    """Whether an empty table cannot have a type: it is pandas' own, or of values of the data."""
+    return kind.startswith(("PANDAS", "ENUM")) or kind == '"NULL"'
+
+
+@known_arguments
+def sql(
+    query: str,
+    tables: Mapping[str, object],
+    *,
+    public: Mapping[str, object] | None = None,
+    user: str | None = None,
+    bounds: Mapping[str, tuple[object, object]] | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    intervals: bool | None = None,
+    threshold: float | None = None,
+    confidence: float = 0.95,
+    period: tuple[str | date | pd.Period | None, ...] | Period | None = None,
+    ledger: Ledger | str | Path | None = None,
+    release: str | None = None,
+    data: str | None = None,
+    progress: bool = True,
+) -> pd.DataFrame:
+    """The answer to a query in SQL, differentially private.
+
+    The query is one SELECT that groups the rows of a private table: by columns, expressions,
+    ``ROLLUP``, ``CUBE`` or ``GROUPING SETS``. It is read into a question, :func:`rollup` or
+    :func:`hhh`, and is never run beside the rows. What stands after the grouping (HAVING, ORDER BY,
+    LIMIT, arithmetic on aggregates, windows, outer queries) runs on released rows, and costs
+    nothing.
+
+    Parameters
+    ----------
+    query
+        The text, in the dialect of DuckDB. BigQuery's ``SELECT WITH DIFFERENTIAL_PRIVACY
+        OPTIONS(epsilon = 1, delta = 1e-6, privacy_unit_column = customer_id)`` and
+        ``contribution_bounds_per_group => (0, 500)`` are read, too.
+    tables
+        Private tables by name, of which the query names one: sources as for :func:`hhh`.
+    public
+        Public tables by name. They are joined by a key that no two of their rows have.
+    user
+        Column that identifies a person; all rows of one person are protected together.
+        ``count(*)`` still counts rows, and ``count(DISTINCT user)`` counts people.
+    bounds
+        Bounds of the values of sums, means and quantiles, by column, by aggregate
+        (``"sum(amount)"``) or by the name of the result's column. With ``user``, bounds of a sum
+        are of what a person has at one row of the result; ``"*"`` bounds their number of rows.
+        ``"auto"`` as an end of a sum finds it privately.
+    epsilon, delta
+        As for :func:`rollup`. Without GROUP BY nothing of delta is used.
+    intervals
+        Whether ``NAME_lower`` and ``NAME_upper`` stand beside each aggregate. Default True.
+    threshold, confidence, period, ledger, release, data, progress
+        As for :func:`rollup`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns that the query names, in its order. Keys have the types of the query, counts
+        are int64, sums and means float64. Small groups are missing. The receipt is in
+        ``attrs["dp"]`` and ``result.dp.receipt``; it holds the query.
+
+    Raises
+    ------
+    ParameterError
+        What cannot be answered; it names the part of the query, its place, and what to write.
+    ParameterTypeError, SourceError, LedgerError
+        As :func:`hhh`.
+
+    Privacy
+    -------
+    As :func:`rollup`, for adding or removing one record of the private table, or one user. Public
+    are: the query, every argument, names and types of columns, and public tables. Expressions of
+    one row fail on no value: a cast that fails, or a number that is too large, is NULL.
+
+    References
+    ----------
+    As :func:`rollup`.
+
+    Examples
+    --------
+    >>> import pandas as pd, dpframe as dp
+    >>> sales = pd.DataFrame({"country": ["FR"] * 600 + ["DE"] * 400, "amount": 10.0})
+    >>> asked = "SELECT country, sum(amount) AS revenue FROM sales GROUP BY ROLLUP (country)"
+    >>> bounds = {"amount": (0, 50)}
+    >>> result = dp.sql(asked, {"sales": sales}, bounds=bounds, epsilon=1.0, delta=1e-6)
+    >>> list(result.columns)
+    ['country', 'revenue', 'revenue_lower', 'revenue_upper']
+    """
+    with step(PLANNING, flag("progress", progress)):
+        known = Tables.of(tables, public)
+        call = _read_call(query, known, user, bounds, epsilon, delta, intervals)
+        planning = {
+            **call.arguments,
+            "threshold": threshold,
+            "confidence": confidence,
+        }
+        kept, name = chosen_ledger(ledger), release_name(release)
+        about = DataScope.of({"data": data, "period": period})
+        released = _release(call, known, planning, kept, name, about, progress)
+    warn_of_replay(released)
+    return _shown(call, known, released)
+
+
+@dataclass(frozen=True, slots=True)
+class SqlCall:
+    """A query that was read, and all planning arguments of its question."""
+
+    query: Query
+    question: SqlQuestion
+    arguments: Mapping[str, Any]
+
+
+def _read_call(
+    text: object,
+    tables: Tables,
+    user: str | None,
+    bounds: Mapping[str, tuple[object, object]] | None,
+    epsilon: float | None,
+    delta: float | None,
+    intervals: bool | None,
+) -> SqlCall:
+    query = read_query(text)
+    given: dict[str, Any] = {
+        "privacy_unit_column": user,
+        "epsilon": epsilon,
+        "delta": delta,
+        "intervals": intervals,
+    }
+    for name, value in query.options.items():
+        if given[name] is not None and given[name] != value:
+            argument = "user" if name == "privacy_unit_column" else name
+            raise ParameterError(
+                f"{argument} ({given[name]!r}) differs from OPTIONS ({value!r}). Leave one out."
+            )
+        given[name] = value
+    private, public = tables.columns()
+    if given["privacy_unit_column"] is not None:
+        for one in private.values():
+            require_columns([given["privacy_unit_column"]], [*one.types])
+    question = read_question(
+        query,
+        private,
+        public,
+        user=given["privacy_unit_column"],
+        bounds=checked_bounds(bounds),
+        intervals=given["intervals"] is not False,
+    )
+    spent = {name: given[name] for name in ("epsilon", "delta")}
+    return SqlCall(query, question, {**question.arguments, **spent})
+
+
+def checked_bounds(bounds: object) -> dict[str, tuple[Any, Any]]:
+    """Bounds by name, each a pair."""
+    if bounds is None:
+        return {}
+    if not isinstance(bounds, Mapping) or not all(
+        isinstance(name, str) and isinstance(pair, list | tuple) and len(pair) == 2
+        for name, pair in bounds.items()
+    ):
+        raise ParameterTypeError(
+            f"bounds must map names to pairs, such as {{'amount': (0, 500)}}; got "
+            f"{shown_value(bounds)}."
+        )
+    return {name: (pair[0], pair[1]) for name, pair in bounds.items()}
+
+
+def _release(
+    call: SqlCall,
+    tables: Tables,
+    planning: Mapping[str, Any],
+    ledger: Ledger | None,
+    name: str | None,
+    about: DataScope,
+    progress: bool,
+) -> Release:
+    """The release of a query's question, or its replay."""
+    asked = call.question
+    question = NAMED[asked.question]
+    source = tables.private[asked.table]
+    place = f"{describe_source(source)}: {asked.rows}"
+    plan: Any = question.plan(planning)
+    if name is not None:
+        stored = find_answer(question, plan, place, about, require_ledger(ledger, name), name)
+        if stored is not None:
+            return replay_of_stored(stored)
+    about = about.read_in(source)
+    with _opened_rows(asked, tables, about.restrict(source)) as rows:
+        plan = question.sized(question.fitted(plan, rows), rows, progress)
+        counted = partial(question.count, rows, plan, progress)
+        return make_release(counted, plan, source=place, ledger=ledger, name=name, about=about)
+
+
+@contextmanager
+def _opened_rows(asked: SqlQuestion, tables: Tables, source: object) -> Iterator[_duck.OwnRelation]:
+    """The rows of a row query, on a connection of our own."""
+    public = tables.public_rows()
+    for key in asked.keys:
+        key.check(public)
+    with open_source(source, asked.columns) as opened:
+        relation = opened
+        if not isinstance(opened, _duck.OwnRelation):
+            listed = ", ".join(map(identifier, asked.columns))
+            rows = opened.query(f"SELECT {listed} FROM {_duck.VIEW}", False)
+            relation = _duck.register_table(rows, "the rows of the query")
+        assert isinstance(relation, _duck.OwnRelation)
+        with relation:
+            shown = f"*, {identifier(asked.user)} AS {USER}" if asked.user else "*"
+            number = RECORD if asked.numbered else None
+            yield relation.derive(PRIVATE, shown, asked.rows, public, number)
+
+
+def _shown(call: SqlCall, tables: Tables, released: Release) -> pd.DataFrame:
+    """What remains of the query, run on released rows."""
+    asked = call.question
+    receipt = released.receipt.with_release_facts({"query": call.query.text}, [_line(call)])
+    rows = {ANSWER: released.to_arrow(), **tables.public_rows()}
+    table = _duck.select_from_tables(rows, asked.result, "the released rows")
+    return seal_frame(_as_pandas(table), receipt.to_dict())
+
+
+def _line(call: SqlCall) -> Line:
+    asked = call.question
+    read = f"{asked.question}, by {shown_by(asked)}"
+    return Line("query", read, " ".join(call.query.text.split()))
+
+
+def shown_by(asked: SqlQuestion) -> str:
+    """The hierarchy of a query's question, in words."""
+    by = asked.arguments.get("by", asked.arguments.get("hierarchy"))
+    return ", ".join(by) if isinstance(by, list) else str(by)
+
+
+@known_arguments
+def explain_sql(
+    query: str,
+    tables: Mapping[str, object],
+    *,
+    public: Mapping[str, object] | None = None,
+    user: str | None = None,
+    bounds: Mapping[str, tuple[object, object]] | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    intervals: bool | None = None,
+    threshold: float | None = None,
+    confidence: float = 0.95,
+    period: tuple[str | date | pd.Period | None, ...] | Period | None = None,
+    ledger: Ledger | str | Path | None = None,
+    release: str | None = None,
+    data: str | None = None,
+    error: float | Mapping[str, float] | None = None,
+) -> Explanation[Any]:
+    """What :func:`sql` with these arguments would do: the question that the query is read into, its
+    noise, its errors, and what it cannot show.
+
+    Spends nothing. Reads names and types of columns, and keys of public tables. With ``error`` in
+    the place of ``epsilon`` it finds the smallest epsilon, as :func:`explain_rollup` does.
+
+    Returns
+    -------
+    Explanation
+        As of :func:`explain`, with a line ``query``.
+
+    Examples
+    --------
+    >>> import pandas as pd, dpframe as dp
+    >>> sales = pd.DataFrame({"country": ["FR", "DE"]})
+    >>> asked = "SELECT country, count(*) FROM sales GROUP BY country"
+    >>> dp.explain_sql(asked, {"sales": sales}, epsilon=1.0, delta=1e-6)["query"]
+    'hhh, by country'
+    """
+    known = Tables.of(tables, public)
+    call = _read_call(query, known, user, bounds, epsilon, delta, intervals)
+    for key in call.question.keys:
+        key.check(known.public_rows())
+    question = NAMED[call.question.question]
+    planning = {**call.arguments, "threshold": threshold, "confidence": confidence}
+    asked, found = plan_within_error(question, planning, error)
+    about = DataScope.of({"data": data, "period": period})
+    about = about.read_in(known.private[call.question.table])
+    shown = explain_plan(
+        question,
+        question.declared(asked),
+        found,
+        about,
+        chosen_ledger(ledger),
+        release_name(release),
+    )
+    return replace(shown, advice=(_line(call), *shown.advice))
+
+
+def _as_pandas(table: pa.Table) -> pd.DataFrame:
+    """A frame whose whole numbers stay whole where one is missing."""
+    import pandas as pd
+
+    frame: pd.DataFrame = table.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
+    whole = [name for name, kind in frame.dtypes.items() if kind == "Int64"]
+    return frame.astype({name: "int64" for name in whole if not frame[name].hasnans})

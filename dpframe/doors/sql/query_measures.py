@@ -1,0 +1,268 @@
+"""Aggregates of a query as measures, whose texts a rollup takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpframe.doors.sql.query_rows import RowReader
+from dpframe.doors.sql.query_tree import (
+    Tree,
+    arguments,
+    bare,
+    column_name,
+    constant,
+    expression_text,
+    make_case,
+    make_constant,
+    make_operator,
+    named_arguments,
+    read_query,
+    rebuild,
+)
+from dpframe.errors import ParameterError
+from dpframe.measures.measure import quote_column
+
+BOUNDS_ARGUMENT = "contribution_bounds_per_group"
+"""BigQuery's argument of an aggregate with the bounds of its values."""
+
+Bounds = Mapping[str, tuple[Any, Any]]
+"""Bounds of values by what they are of: a column, an aggregate as text, or a name of the result."""
+
+INSTEAD = {
+    "min": "a least value is one record's. Ask quantile_cont(column, 0.01).",
+    "max": "a largest value is one record's. Ask quantile_cont(column, 0.99).",
+    **dict.fromkeys(
+        ("stddev", "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop", "mad"),
+        "a spread is not measured. Ask for quantiles: quantile_cont(column, 0.9).",
+    ),
+}
+"""What to ask instead of an aggregate, by its name."""
+
+OTHER_NAMES = {"countif": "count_if", "mean": "avg", "approx_count_distinct": "count"}
+
+QUANTILES = ("median", "quantile", "quantile_cont", "quantile_disc", "approx_quantile")
+
+LONGEST_NAME = 60
+
+RESERVED = frozenset(("level", "prefix", "residual", "count", "lower", "upper", "all", "record"))
+"""Names of columns that results have already."""
+
+
+def without_bounds(part: Tree) -> Tree | None:
+    """A call without BigQuery's bounds, which DuckDB's functions do not take; None for others."""
+    if part.get("class") != "FUNCTION" or BOUNDS_ARGUMENT not in named_arguments(part):
+        return None
+    kept = [one for one in part["arguments"] if one["name"].lower() != BOUNDS_ARGUMENT]
+    return {**part, "arguments": rebuild(kept, without_bounds)}
+
+
+def free_name(name: str, taken: Sequence[str]) -> str:
+    """A short name like ``name`` that no other column has."""
+    known = {one.casefold() for one in taken} | RESERVED
+    short = free = name[:LONGEST_NAME] or "value"
+    number = 1
+    while free.casefold() in known:
+        number += 1
+        free = f"{short} {number}"
+    return free
+
+
+@dataclass(frozen=True, slots=True)
+class QueryMeasure:
+    """A measure as text; ``whole`` says that the released number is rounded to a whole one, and
+    ``of`` names the column of values where the number has its type."""
+
+    text: str
+    whole: bool = False
+    of: str | None = None
+
+
+@dataclass(slots=True)
+class MeasureReader:
+    """Reads aggregates; ``values`` are columns of the row query, by name."""
+
+    rows: RowReader
+    names: Mapping[int, str]
+    """Names of the result's columns, by the ``id`` of what the query selects there."""
+    user: str | None
+    bounds: Bounds
+    values: dict[str, Tree] = field(default_factory=dict)
+    measures: dict[str, QueryMeasure] = field(default_factory=dict)
+    answered: list[tuple[Any, int]] = field(default_factory=list)
+    """Aggregates, and the numbers of the measures that answer them."""
+
+    def number(self, call: Tree) -> int:
+        """The number of the measure that answers an aggregate, counted from 0."""
+        key = bare(call)
+        for known, number in self.answered:
+            if known == key:
+                return number
+        name = self._read(call)
+        number = [*self.measures].index(name)
+        self.answered.append((key, number))
+        return number
+
+    def _refuse(self, call: Tree, why: str) -> ParameterError:
+        return self.rows.query.refuse(call, why)
+
+    def _read(self, call: Tree) -> str:
+        called = call["function_name"].lower()
+        name, given = OTHER_NAMES.get(called, called), arguments(call)
+        distinct = call["distinct"] or called == "approx_count_distinct"
+        if name in ("count_star", "count") and not given:
+            return self._count(call)
+        if name in QUANTILES and given and not distinct:
+            return self._quantile(call, name, given)
+        if name in ("count", "count_if", "sum", "avg") and len(given) == 1:
+            (of,) = given
+            if name == "count" and distinct:
+                return self._distinct(call, of)
+            if name == "count":
+                return self._ones(call, make_operator("OPERATOR_IS_NOT_NULL", of))
+            if name == "count_if" and not distinct:
+                return self._ones(call, of)
+            if not distinct:
+                return self._sum(call, of, "sum" if name == "sum" else "mean")
+        if distinct:
+            why = "only count(DISTINCT column) is measured. Leave DISTINCT out."
+        else:
+            why = f"{name} has no private form. Ask count, sum, avg, median or quantile_cont."
+        raise self._refuse(call, INSTEAD.get(name, why))
+
+    # -- one measure each ---------------------------------------------------------------------
+
+    def _count(self, call: Tree) -> str:
+        if self.user is None and not call["filter"]:
+            return self._add(call, QueryMeasure("count", True))
+        return self._ones(call, None)
+
+    def _ones(self, call: Tree, condition: Tree | None) -> str:
+        """Rows for which a condition holds: the sum of 1 over them."""
+        value = make_constant(1)
+        if condition is not None:
+            value = make_case(self.rows.total(condition), value)
+        upper: Any = 1
+        if self.user is not None:
+            given = self._given_bounds(call, ("*", "count(*)"))
+            upper = "auto" if given is None else given[1]
+        column = self._value(self._where(call, value), self._shown(call))
+        text = f"sum({quote_column(column)}, 0, {written(upper)})"
+        return self._add(call, QueryMeasure(text, True))
+
+    def _sum(self, call: Tree, of: Tree, kind: str) -> str:
+        lower, upper = self._bounds(call, of)
+        if kind == "sum" and self.user is not None:  # of what a user has at a node: 0 elsewhere
+            lower, upper = (_with_zero(lower, min), _with_zero(upper, max))
+        column = self._value(self._where(call, self.rows.total(of)), expression_text(of))
+        text = f"{kind}({quote_column(column)}, {written(lower)}, {written(upper)})"
+        return self._add(call, QueryMeasure(text))
+
+    def _distinct(self, call: Tree, of: Tree) -> str:
+        value, name = self.rows.total(of), column_name(of) or ""
+        if self.user is not None and name.casefold() == self.user.casefold():
+            if not call["filter"]:
+                return self._add(call, QueryMeasure("count", True))
+            column = self._value(self._where(call, value), self._shown(call))
+            return self._add(call, QueryMeasure(f"distinct({quote_column(column)}, 1)", True))
+        column = self._value(self._where(call, value), expression_text(of))
+        return self._add(call, QueryMeasure(f"distinct({quote_column(column)})", True))
+
+    def _quantile(self, call: Tree, name: str, given: list[Tree]) -> str:
+        orders = call["order_bys"]["orders"]
+        if orders:  # percentile_cont(0.5) WITHIN GROUP (ORDER BY amount)
+            if orders[0]["type"] == "DESCENDING" or len(orders) > 1:
+                raise self._refuse(call, "order by one value, ascending.")
+            given = [orders[0]["expression"], *given]
+        at: Any = 0.5 if name == "median" and len(given) == 1 else None
+        if len(given) == 2 and name != "median":
+            at = constant(given[1])
+        if isinstance(at, bool) or not isinstance(at, int | float) or not 0 < at < 1:
+            raise self._refuse(call, "a quantile needs a column and one number between 0 and 1.")
+        of = given[0]
+        lower, upper = self._bounds(call, of)
+        column = self._value(self._where(call, self.rows.total(of)), expression_text(of))
+        own = f"{quote_column(column)}, {at!r}, {written(lower)}, {written(upper)}"
+        return self._add(call, QueryMeasure(f"quantile({own})", of=column))
+
+    # -- names, values and bounds -------------------------------------------------------------
+
+    def _shown(self, call: Tree) -> str:
+        """The name of an aggregate in the result, or its text."""
+        return self.names.get(id(call)) or expression_text(rebuild(call, without_bounds))
+
+    def _add(self, call: Tree, measure: QueryMeasure) -> str:
+        for name, known in self.measures.items():
+            if known == measure:
+                return name
+        name = free_name(self._shown(call), [*self.values, *self.measures])
+        self.measures[name] = measure
+        return name
+
+    def _value(self, tree: Tree, name: str) -> str:
+        """The column of the row query with an expression."""
+        for known, other in self.values.items():
+            if bare(other) == bare(tree):
+                return known
+        users = [self.user] if self.user is not None else []
+        name = free_name(name, [*self.values, *self.measures, *users])
+        self.values[name] = tree
+        return name
+
+    def _where(self, call: Tree, value: Tree) -> Tree:
+        """A value where the condition of FILTER holds, and NULL elsewhere."""
+        condition = call["filter"]
+        return value if not condition else make_case(self.rows.total(condition), value)
+
+    def _bounds(self, call: Tree, of: Tree) -> tuple[Any, Any]:
+        names = (column_name(of) or "", expression_text(of))
+        found = self._given_bounds(call, names)
+        if found is None:
+            whose = "a row has" if self.user is None else "a user has at a row of the result"
+            name = names[0] or names[1].removeprefix("(").removesuffix(")")
+            raise self._refuse(
+                call,
+                f"bounds are missing, the least and most that {whose}. Pass "
+                f"bounds={{{name[:LONGEST_NAME]!r}: (0, 500)}}.",
+            )
+        return found
+
+    def _given_bounds(self, call: Tree, names: Sequence[str]) -> tuple[Any, Any] | None:
+        """Bounds from the query, or from the arguments: of the aggregate first."""
+        given = named_arguments(call)
+        if given:
+            pair = [constant(one) for one in arguments(given.get(BOUNDS_ARGUMENT, {}))]
+            if len(given) > 1 or len(pair) != 2 or None in pair:
+                raise self._refuse(call, f"write {BOUNDS_ARGUMENT} => (0, 500), and no more.")
+            return pair[0], pair[1]
+        known = {name.casefold(): pair for name, pair in self.bounds.items()}
+        wanted = (self._shown(call), expression_text(rebuild(call, without_bounds)), *names)
+        for name in wanted:
+            if name.casefold() in known:
+                return known[name.casefold()]
+        for name in self.bounds:  # amount * quantity, as DuckDB writes it
+            if plain_text(name).casefold() in [one.casefold() for one in wanted]:
+                return self.bounds[name]
+        return None
+
+
+def plain_text(expression: str) -> str:
+    """An expression as DuckDB writes it; the same text if it is none."""
+    try:
+        (found,) = read_query(f"SELECT {expression}").tree["select_list"]
+    except (ParameterError, KeyError, ValueError):
+        return expression
+    return expression_text(found)
+
+
+def _with_zero(bound: Any, extreme: Any) -> Any:
+    return bound if isinstance(bound, str) else extreme(bound, 0)
+
+
+def written(bound: Any) -> str:
+    """A bound as the text of a measure has it: a number, "auto", a date or a duration."""
+    if isinstance(bound, str) and not re.fullmatch(r"[\w.:+\- ]{1,40}", bound):
+        raise ParameterError(f"bound {bound[:40]!r} is no number, date or 'auto'.")
+    return repr(bound) if isinstance(bound, int | float) else str(bound)

@@ -1,0 +1,385 @@
+"""The text of a query as the tree that DuckDB's own parser makes of it, and parts of such trees.
+
+A tree is JSON (``json_serialize_sql``). Its form belongs to the version of DuckDB, which the tests
+pin. Names, constants and functions stay parts of the tree: no text is glued to another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dpframe import _duck
+from dpframe.common.calls import argument_hint, shown_value
+from dpframe.errors import ParameterError, ParameterTypeError
+
+Tree = dict[str, Any]
+"""A node of a query, or an expression."""
+
+LONGEST = 100_000
+"""Most characters of a query."""
+
+PLACE = ("query_location", "query_location_length")
+"""Keys that say where in the text a part stands: a byte, and a number of bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query: its text, its tree, and the options of ``WITH DIFFERENTIAL_PRIVACY``."""
+
+    text: str
+    tree: Tree
+    options: Mapping[str, Any]
+
+    def refuse(self, part: Tree, why: str) -> ParameterError:
+        """The error that names a part of the query, its place in the text, and what to do."""
+        start, length = (part.get(key, 0) for key in PLACE)
+        encoded = self.text.encode()
+        if start >= len(encoded):
+            return ParameterError(why[:1].upper() + why[1:])
+        before = encoded[:start].decode(errors="ignore")
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        end = start + length if length else len(encoded)
+        found = " ".join(encoded[start:end].decode(errors="ignore").split())
+        found = found if len(found) <= 40 else f"{found[:37]}..."
+        return ParameterError(f"{found} (line {line}, column {column}): {why}")
+
+
+def read_query(text: object) -> Query:
+    """Parse the text of one SELECT.
+
+    Raises
+    ------
+    ParameterTypeError
+        The query is no text.
+    ParameterError
+        It cannot be parsed, or is not one SELECT.
+    """
+    if not isinstance(text, str):
+        raise ParameterTypeError(
+            f"query must be a text such as 'SELECT count(*) FROM sales'; got {shown_value(text)}."
+        )
+    if len(text) > LONGEST:
+        raise ParameterError(f"query has {len(text)} characters; at most {LONGEST} are read.")
+    plain, options = _without_options(text)
+    parsed = _parse(plain, text)
+    statements = parsed.get("statements", [])
+    if len(statements) != 1:
+        raise ParameterError(f"query has {len(statements)} statements. Write one SELECT.")
+    return Query(text, statements[0]["node"], options)
+
+
+def _parse(plain: str, text: str) -> Tree:
+    try:
+        parsed = _duck.query_tree(plain)
+    except (RecursionError, _duck.Error):
+        raise ParameterError("query cannot be parsed. Write it with less nesting.") from None
+    if parsed["error"]:
+        message = parsed["error_message"]
+        if "position" in parsed:
+            before = text[: int(parsed["position"])]
+            line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+            message += f" (line {line}, column {column})"
+        if parsed["error_type"] == "not implemented":
+            message = "it is no SELECT. Write one SELECT"
+        raise ParameterError(f"query cannot be parsed: {message}.")
+    return parsed
+
+
+# -- WITH DIFFERENTIAL_PRIVACY, as BigQuery writes it ---------------------------------------------
+
+CLAUSE = re.compile(
+    r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/"
+    r"|(?P<clause>\bSELECT(?P<with>\s+WITH\s+DIFFERENTIAL_PRIVACY\b)(?P<head>\s*OPTIONS\s*\()?)",
+    re.I | re.S,
+)
+"""Texts, names and comments, which are passed over, and the clause."""
+
+INSIDE = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|(?P<sign>[()])", re.S)
+
+OPTIONS = ("epsilon", "delta", "privacy_unit_column", "intervals")
+"""Options that are read. BigQuery's others are found privately, or follow from the plan."""
+
+
+def _without_options(text: str) -> tuple[str, Mapping[str, Any]]:
+    """The text with blanks in the place of the clause, so that places stay; and its options."""
+    found = [one for one in CLAUSE.finditer(text) if one["clause"]]
+    if not found:
+        return text, {}
+    if len(found) > 1:
+        raise ParameterError("WITH DIFFERENTIAL_PRIVACY is there twice. Ask one query at a time.")
+    start, end = found[0].start("with"), found[0].end()
+    options: Mapping[str, Any] = {}
+    if found[0]["head"]:
+        inside = end
+        end = _closing(text, end)
+        options = _options(text[inside : end - 1])
+    blank = re.sub(r"[^\n]", " ", text[start:end])
+    return text[:start] + blank + text[end:], options
+
+
+def _closing(text: str, start: int) -> int:
+    depth = 1
+    for found in INSIDE.finditer(text, start):
+        depth += {"(": 1, ")": -1}.get(found["sign"] or "", 0)
+        if not depth:
+            return found.end()
+    raise ParameterError("OPTIONS( is not closed. Write OPTIONS(epsilon = 1, delta = 1e-6).")
+
+
+def _options(inside: str) -> Mapping[str, Any]:
+    if not inside.strip():
+        return {}
+    listed = _parse(f"SELECT {inside}", inside)["statements"][0]["node"]["select_list"]
+    options: dict[str, Any] = {}
+    for one in listed:
+        name = column_name(one["left"]) if one["type"] == "COMPARE_EQUAL" else None
+        if name is None or name.lower() not in OPTIONS or name.lower() in options:
+            what = "one of OPTIONS" if name is None else f"option {name!r}"
+            hint = argument_hint(name or "", OPTIONS)
+            raise ParameterError(f"{what} is not read. Options are {', '.join(OPTIONS)}.{hint}")
+        options[name.lower()] = _option(name.lower(), one["right"])
+    return options
+
+
+def _option(name: str, value: Tree) -> Any:
+    found = column_name(value) if name == "privacy_unit_column" else constant(value)
+    if found is None:
+        raise ParameterError(f"option {name} must be a {OPTION_KINDS.get(name, 'number')}.")
+    return found
+
+
+OPTION_KINDS = {"privacy_unit_column": "column", "intervals": "true or false"}
+
+
+# -- parts of trees ------------------------------------------------------------------------------
+
+
+def is_expression(part: object) -> bool:
+    return isinstance(part, dict) and "class" in part
+
+
+def rebuild(part: Any, change: Callable[[Tree], Any]) -> Any:
+    """A copy of a part, in which each tree for which ``change`` returns another has been replaced.
+
+    A tree comes before what it holds; what replaces it is not looked at again.
+    """
+    if isinstance(part, list):
+        return [rebuild(one, change) for one in part]
+    if not isinstance(part, dict):
+        return part
+    other = change(part)
+    if other is not None:
+        return other
+    return {key: rebuild(value, change) for key, value in part.items()}
+
+
+def inner_trees(part: Any) -> Iterator[Tree]:
+    """All trees in a part, itself first."""
+    if isinstance(part, list):
+        for one in part:
+            yield from inner_trees(one)
+    elif isinstance(part, dict):
+        yield part
+        for one in part.values():
+            yield from inner_trees(one)
+
+
+def bare(part: Any) -> Any:
+    """A part without places, aliases and the case of names, to compare it with others."""
+    if isinstance(part, list):
+        return [bare(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    if part.get("class") == "COLUMN_REF":
+        return {"class": "COLUMN_REF", "names": [name.casefold() for name in part["column_names"]]}
+    return {key: bare(value) for key, value in part.items() if key not in (*PLACE, "alias")}
+
+
+def same_expression(one: Any, other: Any) -> bool:
+    """Whether two expressions are the same, whatever qualifies their columns if only one has it."""
+    return _same(bare(one), bare(other))
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, dict) and isinstance(other, dict):
+        if one.get("class") == other.get("class") == "COLUMN_REF":
+            least = min(len(one["names"]), len(other["names"]))
+            return bool(one["names"][-least:] == other["names"][-least:])
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)
+
+
+def column_name(part: Tree) -> str | None:
+    """The name of a column, without what qualifies it; None for other expressions."""
+    return str(part["column_names"][-1]) if part.get("class") == "COLUMN_REF" else None
+
+
+def arguments(function: Tree) -> list[Tree]:
+    """The arguments of a function that have no name."""
+    return [one["expression"] for one in function.get("arguments", []) if not one["name"]]
+
+
+def named_arguments(function: Tree) -> dict[str, Tree]:
+    return {
+        one["name"].lower(): one["expression"]
+        for one in function.get("arguments", [])
+        if one["name"]
+    }
+
+
+def constant(part: Tree) -> Any:
+    """The value of a number, a text, or true or false; None for other expressions."""
+    if part.get("class") == "FUNCTION" and part["function_name"] == "-":
+        (inside, *more) = arguments(part)
+        value = constant(inside)
+        return -value if not more and isinstance(value, int | float) else None
+    if part.get("class") == "CAST":  # DATE '2026-11-01', or a text of BigQuery's
+        return constant(part["child"])
+    if part.get("class") != "CONSTANT":
+        return None
+    kind, text = part["literal"]["kind"], part["literal"].get("text")
+    if kind in ("INTEGER", "NUMERIC"):
+        return int(text) if kind == "INTEGER" else float(text)
+    if kind == "BOOLEAN":
+        return text == "true"
+    return text if kind == "STRING" else None
+
+
+# -- trees that are made -------------------------------------------------------------------------
+
+
+def _template(text: str) -> Tree:
+    node: Tree = _duck.query_tree(text)["statements"][0]["node"]
+    return node
+
+
+def make_column(name: str, alias: str = "") -> Tree:
+    return {"class": "COLUMN_REF", "type": "COLUMN_REF", "alias": alias, "column_names": [name]}
+
+
+def make_constant(value: int | str) -> Tree:
+    kind = "INTEGER" if isinstance(value, int) else "STRING"
+    return {
+        "class": "CONSTANT",
+        "type": "VALUE_CONSTANT",
+        "alias": "",
+        "literal": {"kind": kind, "text": str(value)},
+    }
+
+
+def make_function(name: str, *given: Tree, alias: str = "") -> Tree:
+    return {
+        "class": "FUNCTION",
+        "type": "FUNCTION",
+        "alias": alias,
+        "function_name": name,
+        "schema": "",
+        "catalog": "",
+        "filter": None,
+        "order_bys": {"type": "ORDER_MODIFIER", "orders": []},
+        "distinct": False,
+        "is_operator": False,
+        "export_state": False,
+        "arguments": [{"name": "", "expression": one} for one in given],
+        "qualified_name": {"path": [name]},
+        "is_legacy_function_call": False,
+    }
+
+
+def make_operator(kind: str, *children: Tree, alias: str = "") -> Tree:
+    return {"class": "OPERATOR", "type": kind, "alias": alias, "children": [*children]}
+
+
+def make_case(condition: Tree, then: Tree) -> Tree:
+    """``CASE WHEN condition THEN then END``."""
+    nothing = {**make_constant(0), "literal": {"kind": "NULL_LITERAL"}}
+    return {
+        "class": "CASE",
+        "type": "CASE_EXPR",
+        "alias": "",
+        "case_checks": [{"when_expr": condition, "then_expr": then}],
+        "else_expr": nothing,
+    }
+
+
+def make_cast(child: Tree, type_expression: Tree) -> Tree:
+    """``TRY_CAST(child AS type)``."""
+    return {
+        "class": "CAST",
+        "type": "OPERATOR_CAST",
+        "alias": "",
+        "child": child,
+        "try_cast": True,
+        "type_expr": type_expression,
+    }
+
+
+def type_expression(name: str) -> Tree:
+    """The tree of a type of DuckDB, by its name."""
+    (cast,) = _template(f"SELECT CAST(NULL AS {name})")["select_list"]
+    found: Tree = cast["type_expr"]
+    return found
+
+
+def make_table(name: str, alias: str = "") -> Tree:
+    return {
+        "type": "BASE_TABLE",
+        "alias": alias,
+        "sample": None,
+        "schema_name": "",
+        "catalog_name": "",
+        "table_name": name,
+        "column_name_alias": [],
+        "at_clause": None,
+        "qualified_name": {"path": [name]},
+    }
+
+
+def make_star() -> Tree:
+    (star,) = _template("SELECT * FROM t")["select_list"]
+    found: Tree = star
+    return found
+
+
+def make_cte(name: str, node: Tree) -> Tree:
+    """An entry of WITH."""
+    entry: Tree = _template("WITH t AS (SELECT 1) SELECT 1")["cte_map"]["map"][0]
+    value = dict(entry["value"])
+    if "query_node" in value:
+        value["query_node"] = node
+    else:
+        value["query"] = {**value["query"], "node": node}
+    return {"key": name, "value": value}
+
+
+def make_select(columns: list[Tree], table: Tree, where: Tree | None = None) -> Tree:
+    return {
+        "type": "SELECT_NODE",
+        "modifiers": [],
+        "cte_map": {"map": []},
+        "select_list": columns,
+        "from_table": table,
+        "where_clause": where,
+        "group_expressions": [],
+        "group_sets": [],
+        "aggregate_handling": "STANDARD_HANDLING",
+        "having": None,
+        "sample": None,
+        "qualify": None,
+    }
+
+
+def as_text(node: Tree) -> str:
+    """The text of a query."""
+    return _duck.query_text({"error": False, "statements": [{"node": node, "named_param_map": []}]})
+
+
+def expression_text(part: Tree) -> str:
+    """The text of an expression."""
+    nothing = {"type": "EMPTY", "alias": "", "sample": None}
+    return as_text(make_select([{**part, "alias": ""}], nothing)).removeprefix("SELECT ").strip()
