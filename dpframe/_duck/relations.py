@@ -483,10 +483,10 @@ def bound_columns(
             listed = ", ".join(f"{identifier(c)} {kind}" for c, kind in columns.items())
             cursor.execute(f"CREATE TEMP TABLE {identifier(name)} ({listed})")
         try:
-            found = cursor.execute(f"DESCRIBE {statement}").fetchall()
+            bound = cursor.sql(statement)  # DESCRIBE would plan and run a statement
+            return [*zip(*_names_and_types(bound), strict=True)]
         except duckdb.Error as error:
             return str(error).split("\n")[0]
-    return [(str(row[0]), str(row[1])) for row in found]
 
 
 def select_from_tables(tables: Mapping[str, pa.Table], statement: str, what: str) -> pa.Table:

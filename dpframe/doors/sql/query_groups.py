@@ -337,9 +337,9 @@ class GroupReader:
         stars = any(one.get("class") == "STAR" for one in inner_trees(rows))
         table = reader.asked_table
         read = [c for c in table.types if stars or c.casefold() in named or c == self._user]
-        self._check_result(kinds, measures, result)
         released = make_cte(RELEASED, _query_of(self._released(shape, kinds, measures)))
-        whole = {**result, "cte_map": {"map": [released, *result["cte_map"]["map"]]}}
+        text = as_text({**result, "cte_map": {"map": [released, *result["cte_map"]["map"]]}})
+        self._check_result(shape, kinds, measures, text)
         return SqlQuestion(
             table=table.name,
             columns=tuple(read),
@@ -348,7 +348,7 @@ class GroupReader:
             arguments=given,
             user=self._user,
             numbered=shape.numbered,
-            result=as_text(whole),
+            result=text,
             keys=tuple(reader.keys),
         )
 
@@ -504,18 +504,21 @@ class GroupReader:
         return make_cast(total, whole)
 
     def _check_result(
-        self, kinds: Mapping[str, str], measures: Mapping[str, QueryMeasure], result: Tree
+        self,
+        shape: Shape,
+        kinds: Mapping[str, str],
+        measures: Mapping[str, QueryMeasure],
+        text: str,
     ) -> None:
-        """Bind what remains to released rows, so that no error comes after the charge."""
-        types: dict[str, str] = {}
-        for i, key in enumerate(self._keys):
-            types |= {f"g{i}": kinds[key], f"r{i}": "BOOLEAN"}
-        for i, measure in enumerate(measures.values()):
-            kind = "BIGINT" if measure.whole else "DOUBLE"
-            kind = kinds[measure.of] if measure.of else kind
-            types |= {f"m{i}{end}": kind for end in ("", "_lower", "_upper")}
+        """Bind what remains to an answer without rows, so that no error comes after the charge."""
+        types = {"level": "BIGINT", **dict.fromkeys(("count", "lower", "upper"), "BIGINT")}
+        for key in [*self._keys, *([shape.packed] if shape.packed else [])]:
+            types |= {key: "VARCHAR", f"{key}_level": "BIGINT"}
+        for name, measure in measures.items():
+            kind = kinds[measure.of] if measure.of else "DOUBLE"
+            types |= {f"{name}{end}": kind for end in ("", "_lower", "_upper")}
         public = {one.name: one.types for one in self._reader.public.values()}
-        found = _duck.bound_columns({RELEASED: types, **public}, as_text(result))
+        found = _duck.bound_columns({ANSWER: types, **public}, text)
         if isinstance(found, str):
             raise ParameterError(f"query cannot be answered from released rows: {found}.")
 

@@ -156,7 +156,7 @@ class MeasureReader:
         lower, upper = self._bounds(call, of)
         if kind == "sum" and self.user is not None:  # of what a user has at a node: 0 elsewhere
             lower, upper = (_with_zero(lower, min), _with_zero(upper, max))
-        column = self._value(self._where(call, self.rows.total(of)), expression_text(of))
+        column = self._value(self._where(call, self.rows.total(of)), plain_name(of))
         text = f"{kind}({quote_column(column)}, {written(lower)}, {written(upper)})"
         return self._add(call, QueryMeasure(text))
 
@@ -167,7 +167,7 @@ class MeasureReader:
                 return self._add(call, QueryMeasure("count", True))
             column = self._value(self._where(call, value), self._shown(call))
             return self._add(call, QueryMeasure(f"distinct({quote_column(column)}, 1)", True))
-        column = self._value(self._where(call, value), expression_text(of))
+        column = self._value(self._where(call, value), plain_name(of))
         return self._add(call, QueryMeasure(f"distinct({quote_column(column)})", True))
 
     def _quantile(self, call: Tree, name: str, given: list[Tree]) -> str:
@@ -183,7 +183,7 @@ class MeasureReader:
             raise self._refuse(call, "a quantile needs a column and one number between 0 and 1.")
         of = given[0]
         lower, upper = self._bounds(call, of)
-        column = self._value(self._where(call, self.rows.total(of)), expression_text(of))
+        column = self._value(self._where(call, self.rows.total(of)), plain_name(of))
         own = f"{quote_column(column)}, {at!r}, {written(lower)}, {written(upper)}"
         return self._add(call, QueryMeasure(f"quantile({own})", of=column))
 
@@ -217,11 +217,11 @@ class MeasureReader:
         return value if not condition else make_case(self.rows.total(condition), value)
 
     def _bounds(self, call: Tree, of: Tree) -> tuple[Any, Any]:
-        names = (column_name(of) or "", expression_text(of))
-        found = self._given_bounds(call, names)
+        name = plain_name(of)
+        found = self._given_bounds(call, (name,))
         if found is None:
             whose = "a row has" if self.user is None else "a user has at a row of the result"
-            name = names[0] or names[1].removeprefix("(").removesuffix(")")
+            name = name.removeprefix("(").removesuffix(")")
             raise self._refuse(
                 call,
                 f"bounds are missing, the least and most that {whose}. Pass "
@@ -238,14 +238,19 @@ class MeasureReader:
                 raise self._refuse(call, f"write {BOUNDS_ARGUMENT} => (0, 500), and no more.")
             return pair[0], pair[1]
         known = {name.casefold(): pair for name, pair in self.bounds.items()}
-        wanted = (self._shown(call), expression_text(rebuild(call, without_bounds)), *names)
-        for name in wanted:
-            if name.casefold() in known:
-                return known[name.casefold()]
-        for name in self.bounds:  # amount * quantity, as DuckDB writes it
-            if plain_text(name).casefold() in [one.casefold() for one in wanted]:
-                return self.bounds[name]
-        return None
+        shown = self._shown(call)
+        if shown.casefold() in known:
+            return known[shown.casefold()]
+        others = [name for name in known if not name.isidentifier()]
+        if others:  # sum(amount) or amount * quantity, as DuckDB writes them
+            known |= {plain_text(name).casefold(): known[name] for name in others}
+            names = (expression_text(rebuild(call, without_bounds)), *names)
+        return next((known[n.casefold()] for n in names if n.casefold() in known), None)
+
+
+def plain_name(part: Tree) -> str:
+    """The name of a column, or the text of another expression."""
+    return column_name(part) or expression_text(part)
 
 
 def plain_text(expression: str) -> str:

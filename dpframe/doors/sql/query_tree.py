@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from dpframe import _duck
@@ -253,7 +254,9 @@ def constant(part: Tree) -> Any:
 # -- trees that are made -------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=64)
 def _template(text: str) -> Tree:
+    """The tree of a query. It is shared: whoever changes it makes a copy."""
     node: Tree = _duck.query_tree(text)["statements"][0]["node"]
     return node
 
