@@ -40,8 +40,10 @@ from dpframe.doors.sql.statements import (
     ask_sql,
     change_sql,
     explain_sql,
+    explain_sql_sql,
     ledger_sql,
     plan_series_sql,
+    sql_sql,
 )
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 from dpframe.ledger import Ledger, chosen_ledger
@@ -233,6 +235,8 @@ FUNCTIONS = {
     "__dpframe_explain": _withhold_other_errors(explain_sql),
     "__dpframe_change": _withhold_other_errors(change_sql),
     "__dpframe_plan_series": _withhold_other_errors(plan_series_sql),
+    "__dpframe_sql": _withhold_other_errors(sql_sql),
+    "__dpframe_explain_sql": _withhold_other_errors(explain_sql_sql),
     "__dpframe_ledger": _withhold_other_errors(ledger_sql),
 }
 """Functions that return the SQL of a statement while it is bound."""
@@ -265,9 +269,10 @@ MACRO_FILES = (
     "ledger.sql",
     "change.sql",
     "series.sql",
+    "queries.sql",
     "functions.sql",
 )
-"""Names of the files with macros; the last four are written by hand."""
+"""Names of the files with macros; the last five are written by hand."""
 
 EXPLAINS = {"hhh": "dp_explain"}
 """Macros that explain a question, by its name; by default ``dp_explain_`` and the name."""

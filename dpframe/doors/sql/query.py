@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from dpframe import _duck
 from dpframe.asking.answer import PLANNING, find_answer, warn_of_replay
-from dpframe.asking.call_arguments import flag, release_name
+from dpframe.asking.call_arguments import column_name, flag, release_name
 from dpframe.asking.card import Line
 from dpframe.asking.question import Explanation, explain_plan, plan_within_error
 from dpframe.asking.release import (
@@ -37,7 +37,7 @@ from dpframe.doors.sql.query_tree import Query, read_query
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.ledger import chosen_ledger
 from dpframe.questions.question_list import QUESTIONS
-from dpframe.sources.frames import is_spark, package_of, refuse_spark, require_columns, without_rows
+from dpframe.sources.frames import is_spark, package_of, refuse_spark, without_rows
 from dpframe.sources.source_relations import (
     describe_source,
     open_source,
@@ -107,6 +107,12 @@ class Tables:
                 out[name] = relation.query(f"SELECT {listed} FROM {_duck.VIEW}", False)
         return out
 
+    @staticmethod
+    def check_keys(asked: SqlQuestion, rows: Mapping[str, pa.Table]) -> None:
+        """Raise ParameterError if a key of a public table occurs twice."""
+        for key in asked.keys:
+            key.check(_duck.select_from_tables(rows, key.repeated, "the public tables"))
+
 
 def _types(source: Any) -> dict[str, str]:
     empty = without_rows(source)
@@ -117,13 +123,14 @@ def _types(source: Any) -> dict[str, str]:
     else:
         columns = [*getattr(empty, "column_names", getattr(empty, "columns", ()))]
     with open_source(empty, columns) as relation:
-        found = relation_types(relation)
-    return {name: "VARCHAR" if _is_other(kind) else kind for name, kind in found.items()}
+        return plain_types(relation_types(relation))
 
 
-def _is_other(kind: str) -> bool:
-    """Whether an empty table cannot have a type: it is pandas' own, or of values of the data."""
-    return kind.startswith(("PANDAS", "ENUM")) or kind == '"NULL"'
+def plain_types(types: Mapping[str, str]) -> dict[str, str]:
+    """Types of columns, with texts in the place of types that an empty table cannot have: those of
+    pandas, and of values of the data."""
+    other = ("PANDAS", "ENUM", '"NULL"')
+    return {name: "VARCHAR" if kind.startswith(other) else kind for name, kind in types.items()}
 
 
 @known_arguments
@@ -214,7 +221,8 @@ def sql(
     """
     with step(PLANNING, flag("progress", progress)):
         known = Tables.of(tables, public)
-        call = _read_call(query, known, user, bounds, epsilon, delta, intervals)
+        given = {"user": user, "bounds": bounds, "epsilon": epsilon, "delta": delta}
+        call = read_call(read_query(query), *known.columns(), {**given, "intervals": intervals})
         planning = {
             **call.arguments,
             "threshold": threshold,
@@ -235,43 +243,42 @@ class SqlCall:
     question: SqlQuestion
     arguments: Mapping[str, Any]
 
+    @property
+    def line(self) -> Line:
+        """The line of a card that says what the query was read into."""
+        asked = self.question
+        by = asked.arguments.get("by", asked.arguments.get("hierarchy"))
+        shown = ", ".join(by) if isinstance(by, list) else str(by)
+        return Line("query", f"{asked.question}, by {shown}", " ".join(self.query.text.split()))
 
-def _read_call(
-    text: object,
-    tables: Tables,
-    user: str | None,
-    bounds: Mapping[str, tuple[object, object]] | None,
-    epsilon: float | None,
-    delta: float | None,
-    intervals: bool | None,
+
+def read_call(
+    query: Query,
+    private: Mapping[str, Columns],
+    public: Mapping[str, Columns],
+    given: Mapping[str, Any],
 ) -> SqlCall:
-    query = read_query(text)
-    given: dict[str, Any] = {
-        "privacy_unit_column": user,
-        "epsilon": epsilon,
-        "delta": delta,
-        "intervals": intervals,
-    }
-    for name, value in query.options.items():
-        if given[name] is not None and given[name] != value:
-            argument = "user" if name == "privacy_unit_column" else name
+    """Read a query into a question, with the arguments ``user``, ``bounds``, ``epsilon``, ``delta``
+    and ``intervals``, each None where it is left out."""
+    known = dict(given)
+    for option, value in query.options.items():
+        name = {"privacy_unit_column": "user"}.get(option, option)
+        if known[name] is not None and known[name] != value:
             raise ParameterError(
-                f"{argument} ({given[name]!r}) differs from OPTIONS ({value!r}). Leave one out."
+                f"{name} ({known[name]!r}) differs from OPTIONS ({value!r}). Leave one out."
             )
-        given[name] = value
-    private, public = tables.columns()
-    if given["privacy_unit_column"] is not None:
-        for one in private.values():
-            require_columns([given["privacy_unit_column"]], [*one.types])
+        known[name] = value
+    user = None if known["user"] is None else column_name("user", known["user"])
+    intervals = known["intervals"] is None or flag("intervals", known["intervals"])
     question = read_question(
         query,
         private,
         public,
-        user=given["privacy_unit_column"],
-        bounds=checked_bounds(bounds),
-        intervals=given["intervals"] is not False,
+        user=user,
+        bounds=checked_bounds(known["bounds"]),
+        intervals=intervals,
     )
-    spent = {name: given[name] for name in ("epsilon", "delta")}
+    spent = {name: known[name] for name in ("epsilon", "delta")}
     return SqlCall(query, question, {**question.arguments, **spent})
 
 
@@ -320,8 +327,7 @@ def _release(
 def _opened_rows(asked: SqlQuestion, tables: Tables, source: object) -> Iterator[_duck.OwnRelation]:
     """The rows of a row query, on a connection of our own."""
     public = tables.public_rows()
-    for key in asked.keys:
-        key.check(public)
+    tables.check_keys(asked, public)
     with open_source(source, asked.columns) as opened:
         relation = opened
         if not isinstance(opened, _duck.OwnRelation):
@@ -338,22 +344,10 @@ def _opened_rows(asked: SqlQuestion, tables: Tables, source: object) -> Iterator
 def _shown(call: SqlCall, tables: Tables, released: Release) -> pd.DataFrame:
     """What remains of the query, run on released rows."""
     asked = call.question
-    receipt = released.receipt.with_release_facts({"query": call.query.text}, [_line(call)])
+    receipt = released.receipt.with_release_facts({"query": call.query.text}, [call.line])
     rows = {ANSWER: released.to_arrow(), **tables.public_rows()}
     table = _duck.select_from_tables(rows, asked.result, "the released rows")
     return seal_frame(_as_pandas(table), receipt.to_dict())
-
-
-def _line(call: SqlCall) -> Line:
-    asked = call.question
-    read = f"{asked.question}, by {shown_by(asked)}"
-    return Line("query", read, " ".join(call.query.text.split()))
-
-
-def shown_by(asked: SqlQuestion) -> str:
-    """The hierarchy of a query's question, in words."""
-    by = asked.arguments.get("by", asked.arguments.get("hierarchy"))
-    return ", ".join(by) if isinstance(by, list) else str(by)
 
 
 @known_arguments
@@ -395,9 +389,9 @@ def explain_sql(
     'hhh, by country'
     """
     known = Tables.of(tables, public)
-    call = _read_call(query, known, user, bounds, epsilon, delta, intervals)
-    for key in call.question.keys:
-        key.check(known.public_rows())
+    given = {"user": user, "bounds": bounds, "epsilon": epsilon, "delta": delta}
+    call = read_call(read_query(query), *known.columns(), {**given, "intervals": intervals})
+    known.check_keys(call.question, known.public_rows())
     question = NAMED[call.question.question]
     planning = {**call.arguments, "threshold": threshold, "confidence": confidence}
     asked, found = plan_within_error(question, planning, error)
@@ -411,7 +405,7 @@ def explain_sql(
         chosen_ledger(ledger),
         release_name(release),
     )
-    return replace(shown, advice=(_line(call), *shown.advice))
+    return replace(shown, advice=(call.line, *shown.advice))
 
 
 def _as_pandas(table: pa.Table) -> pd.DataFrame:

@@ -52,6 +52,7 @@ from dpframe.doors.sql.query_tree import (
     type_expression,
 )
 from dpframe.errors import ParameterError
+from dpframe.sources.frames import require_columns
 
 RELEASED = "dpframe_released"
 """The name of the released rows in what runs on them: ``g0, r0, ...``, the keys and whether each is
@@ -158,6 +159,9 @@ def read_question(
         The query cannot be answered privately, or something is missing. It names the part of the
         query, its place, and what to write instead.
     """
+    if user is not None:
+        for one in private.values():
+            require_columns([user], [*one.types])
     reader = RowReader(query, private, public, user)
     kind = reader.kind_of_query(query.tree, {})
     if kind == "rows":

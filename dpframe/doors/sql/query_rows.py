@@ -151,9 +151,9 @@ class PublicKey:
     columns: str
     repeated: str
 
-    def check(self, tables: Mapping[str, pa.Table]) -> None:
+    def check(self, repeated: pa.Table) -> None:
         """Raise ParameterError if two rows of the public table have one key."""
-        if _duck.select_from_tables(tables, self.repeated, "the public tables").num_rows:
+        if repeated.num_rows:
             raise ParameterError(
                 f"the key {self.columns} occurs twice in a public table, so that a record would "
                 "count twice. Keep one row of each key."

@@ -215,6 +215,16 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+def named_tables(tree: Tree) -> list[str]:
+    """The names of tables in FROM, without those of a schema; names of CTEs are among them."""
+    paths = (
+        one["qualified_name"]["path"]
+        for one in inner_trees(tree)
+        if one.get("type") == "BASE_TABLE"
+    )
+    return [*dict.fromkeys(path[0] for path in paths if len(path) == 1)]
+
+
 def column_name(part: Tree) -> str | None:
     """The name of a column, without what qualifies it; None for other expressions."""
     return str(part["column_names"][-1]) if part.get("class") == "COLUMN_REF" else None

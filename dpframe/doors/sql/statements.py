@@ -15,8 +15,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from dpframe import _duck
 from dpframe.asking.answer import find_answer
 from dpframe.asking.call_arguments import data_name, release_name, whole_number
+from dpframe.asking.card import Line
 from dpframe.asking.level_plan import Rollup
 from dpframe.asking.question import Question, explain_plan, plan_within_error
 from dpframe.asking.release import DataScope
@@ -37,6 +39,10 @@ from dpframe.doors.sql.calls import (
     statement_source,
     with_keys,
 )
+from dpframe.doors.sql.query import SqlCall, plain_types, read_call
+from dpframe.doors.sql.query_groups import ANSWER
+from dpframe.doors.sql.query_rows import PRIVATE, USER, Columns
+from dpframe.doors.sql.query_tree import named_tables, read_query
 from dpframe.doors.warehouse import plan_series
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy._base import LEVEL_COLUMN_TYPES
@@ -114,8 +120,9 @@ def ask_sql(token: str, path: str, name: str, given: Given) -> str:
     return _result_sql(question, asked, (), given, rows)
 
 
-def explain_sql(token: str, path: str, name: str, given: Given) -> str:
-    """Return the SQL of the rows that explain a plan: quantity, value, meaning."""
+def explain_sql(token: str, path: str, name: str, given: Given, more: Sequence[Line] = ()) -> str:
+    """Return the SQL of the rows that explain a plan: quantity, value, meaning; ``more`` are lines
+    at its end."""
     session, question = session_of(token), NAMED[name]
     arguments = with_keys(question, macro_arguments(question, given, session, path), session)
     asked, found = plan_within_error(question, arguments, as_json_types(given["error"]))
@@ -135,7 +142,7 @@ def explain_sql(token: str, path: str, name: str, given: Given) -> str:
     shown = explain_plan(question, question.declared(asked), found, about, session.ledger)
     rows = ", ".join(
         f"({literal(q.name)}, {literal(q.value_text)}, {literal(q.meaning_text)})"
-        for q in shown.lines
+        for q in [*shown.lines, *more]
     )
     return f"SELECT * FROM (VALUES {rows}) AS plan(quantity, value, meaning)"
 
@@ -153,6 +160,63 @@ def ledger_sql(token: str, read: str) -> str:
     types = {"budget": BUDGET, "releases": RELEASES}[read]
     return _rows_sql(types, _call_sql("read", token, {"read": read}))
 
+
+def sql_sql(token: str, path: str, given: Given) -> str:
+    """Return the SQL of the answer to a query in SQL; its first step charges and draws."""
+    call, source = _query_call(token, path, given)
+    asked = call.question
+    rest = {name: given[name] for name in ("threshold", "confidence", "release", "data")}
+    arguments = {**call.arguments, **rest, "tbl": None, "query": source}
+    answer = ask_sql(token, path, asked.question, arguments)
+    # materialized, for it is drawn once for every place that reads it
+    return f"WITH {ANSWER} AS MATERIALIZED ({answer}), {asked.result.removeprefix('WITH ')}"
+
+
+def explain_sql_sql(token: str, path: str, given: Given) -> str:
+    """Return the SQL of the rows that explain a query in SQL: quantity, value, meaning."""
+    call, source = _query_call(token, path, given)
+    rest = {name: given[name] for name in ("threshold", "confidence", "error")}
+    arguments = {**call.arguments, **rest, "tbl": None, "query": source}
+    return explain_sql(token, path, call.question.question, arguments, [call.line])
+
+
+def _query_call(token: str, path: str, given: Given) -> tuple[SqlCall, str]:
+    """Read a query in SQL, and return its question and the text of the rows that this asks."""
+    query = read_query(given["query"])
+    listed = as_json_types(given["public"]) or []
+    if not isinstance(listed, list):
+        raise ParameterTypeError(
+            f"public must be a list such as ['stores']; got {shown_value(listed)}."
+        )
+    shared = {str(name).casefold() for name in listed}
+    session = session_of(token)
+    private: dict[str, Columns] = {}
+    public: dict[str, Columns] = {}
+    for name in named_tables(query.tree):
+        described = columns_seen(session, path, SqlSource(identifier(name), name))
+        if described is not None:
+            found = public if name.casefold() in shared else private
+            found[name.casefold()] = Columns(name, plain_types(dict(described)))
+    wanted = {name: as_json_types(given[name]) for name in SQL_ARGUMENTS}
+    call = read_call(query, private, public, wanted)
+    asked = call.question
+    if asked.numbered:
+        raise ParameterError(
+            "CUBE and GROUPING SETS need user := in SQL: rows of a table have no numbers. Pass it, "
+            "or ask dp.sql in Python."
+        )
+    with _duck.second_connection_relation(
+        session.open_connection(), identifier(asked.table), path, "the public tables"
+    ) as rows:
+        for key in asked.keys:
+            key.check(rows.query(key.repeated, False))
+    shown = "*" if asked.user is None else f"*, {identifier(asked.user)} AS {USER}"
+    private_rows = f"SELECT {shown} FROM {identifier(asked.table)}"
+    return call, f"WITH {PRIVATE} AS ({private_rows}) {asked.rows}"
+
+
+SQL_ARGUMENTS = ("user", "bounds", "epsilon", "delta", "intervals")
+"""Arguments of a query in SQL that its reading takes."""
 
 WAYS = {
     "way": "VARCHAR",
