@@ -1,4 +1,4 @@
-"""The command line: the parser of all commands, and commands about no question."""
+"""The command line: the parser of all commands, and commands of no single question."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from typing import Any
 from dpframe._version import __version__
 from dpframe.common.calls import load_name
 from dpframe.doors.cli.output import (
+    ENDINGS,
     OUTPUT_OPTIONS,
     SHOWN,
     UNESCAPED,
@@ -178,6 +179,80 @@ def _run_demo(options: argparse.Namespace) -> int:
     )
 
 
+def _named_files(option_name: str, texts: Sequence[str] | None) -> dict[str, str]:
+    """Return the files of ``NAME=FILE``, by name."""
+    found: dict[str, str] = {}
+    for text in texts or ():
+        name, sign, path = text.partition("=")
+        if not sign or not name or not path or name in found:
+            raise ParameterError(
+                f"{option_name} ({text!r}) must be NAME=FILE, each name once: sales=sales.parquet."
+            )
+        found[name] = path
+    return found
+
+
+def _named_bounds(texts: Sequence[str] | None) -> dict[str, tuple[Any, Any]] | None:
+    """Return the pairs of ``NAME=LOWER,UPPER``, by name; numbers as numbers."""
+    found: dict[str, tuple[Any, Any]] = {}
+    for text in texts or ():
+        name, _, pair = text.rpartition("=")
+        ends = [part.strip() for part in pair.split(",")]
+        if not name or len(ends) != 2 or name in found:
+            raise ParameterError(
+                f"bounds ({text!r}) must be NAME=LOWER,UPPER, each name once: amount=0,500."
+            )
+        lower, upper = (_number_or_text(part) for part in ends)
+        found[name] = lower, upper
+    return found or None
+
+
+def _number_or_text(text: str) -> int | float | str:
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def _run_sql(options: argparse.Namespace) -> int:
+    """Write and print the answer to a query, or explain it."""
+    period = None
+    if options.period is not None:
+        period = load_name("dpframe.periods", "period_from_option")(options.period)
+    arguments: dict[str, Any] = {
+        "tables": _named_files("table", options.table),
+        "public": _named_files("public", options.public),
+        "bounds": _named_bounds(options.bounds),
+        "intervals": None if options.intervals else False,
+        "period": period,
+        **{name: getattr(options, name) for name in SQL_ARGUMENTS},
+    }
+    if options.explain or options.error is not None:
+        parse = load_name("dpframe.doors.cli.questions", "parse_largest_errors")
+        explain = load_name("dpframe.doors.sql.query", "explain_sql")
+        say(explain(options.query, **arguments, error=parse(options.error)))
+        return 0
+    check_files(options, {"output": ENDINGS})
+    ask = load_name("dpframe.doors.sql.query", "sql")
+    frame = ask(options.query, **arguments, progress=not options.quiet)
+    receipt = load_name("dpframe.asking.privacy_receipt", "Receipt")
+    facts, frame.attrs = frame.attrs[load_name("dpframe.common.digest", "RECEIPT")], {}
+    result = load_name("dpframe.asking.release", "Release")(frame, receipt(facts))
+    return deliver(
+        options,
+        {options.output: partial(write_output, options, result)},
+        lambda: result,
+        lambda: result_json(result),
+        "It follows on standard output, as JSON",
+    )
+
+
+SQL_ARGUMENTS = (
+    *("user", "epsilon", "delta", "threshold", "confidence"),
+    *("ledger", "release", "data"),
+)
+"""Arguments of a query in SQL that are options of one number or text."""
+
 COMMANDS = {
     "ledger": Command(
         "make a ledger, or show what it holds",
@@ -238,6 +313,30 @@ COMMANDS = {
         option("--json", "the verdict as a line of JSON", action="store_true"),
         epilog="exit codes: 0 proved; 1 a claim fails; 2 a mistake, such as a missing file; 3 not "
         "verified: no proof is there, or none that this verifier knows",
+    ),
+    "sql": Command(
+        "the answer to a query in SQL that groups private rows, with a receipt",
+        _run_sql,
+        option("query", "for example 'SELECT country, count(*) FROM sales GROUP BY country'"),
+        option("--table", "a private table, NAME=FILE; repeatable", action="append"),
+        option("--public", "a table that may be joined by its key, NAME=FILE", action="append"),
+        option("--user", "column that identifies a person"),
+        option(
+            "--bounds", "of a column's values, amount=0,500, or of sum(amount)", action="append"
+        ),
+        option("--epsilon", "privacy budget; no default", type=float),
+        option("--delta", "privacy budget; no default", type=float),
+        option("--no-intervals", "no columns of intervals", action="store_false", dest="intervals"),
+        option("--threshold", "count from which a group is shown", type=float),
+        option("--confidence", "of the intervals; default: %(default)s", type=float, default=0.95),
+        option("--period", "only records of a period in a column of times: when=2026-W47[@zone]"),
+        option("--explain", "what it would do; spends nothing", action="store_true"),
+        option("--error", "largest half width of intervals, to explain", action="append"),
+        option("--ledger", "charge the release to this ledger before drawing"),
+        option("--release", "store the result in the ledger under this name, or replay"),
+        option("--data", "your name for the state of the data, such as a date"),
+        option("-o --output", f"write the rows: {', '.join(ENDINGS)}"),
+        *OUTPUT_OPTIONS,
     ),
     "completion": Command(
         "print a script that completes commands and options in a shell",

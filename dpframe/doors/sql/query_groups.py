@@ -61,7 +61,7 @@ rolled up, and ``m0, m0_lower, m0_upper, ...``, the measures."""
 ANSWER = "dpframe_answer"
 """The name of the frame that the question returns, in the text of the released rows."""
 
-ALL = "all"
+ALL = "rows"
 """The only key of a query without GROUP BY, and a constant column beside a single key."""
 
 RECORD = "record"
@@ -87,6 +87,10 @@ class Shape:
         whole.
     levels
         The keys of a tree, coarse to fine.
+    total
+        Whether everything is one row.
+    constant
+        The name of a constant column beside a single key, which cells need.
     """
 
     question: str
@@ -95,6 +99,7 @@ class Shape:
     packed: str | None = None
     numbered: bool = False
     levels: tuple[int, ...] = ()
+    total: bool = False
     constant: str | None = None
 
 
@@ -222,7 +227,7 @@ class GroupReader:
         self._keys: list[str] = []
         self._sets = self._read_sets()
         shown = {id(item): name for item, name in zip(items, self._names, strict=True)}
-        self._measures = MeasureReader(reader, shown, self._user, bounds)
+        self._measures = MeasureReader(reader, shown, self._keys, self._user, bounds)
 
     # -- keys ---------------------------------------------------------------------------------
 
@@ -278,7 +283,7 @@ class GroupReader:
         """
         keys, sets = self._keys, self._sets
         if not keys or sets == [()]:
-            return Shape(question="rollup", by=[ALL])
+            return Shape(question="rollup", by=[ALL], total=True)
         texts = [one.text for one in measures.values()]
         filled = sorted((one for one in sets if one), key=len)
         chain = all({*a} < {*b} and len(b) == len(a) + 1 for a, b in pairwise(filled))
@@ -286,7 +291,7 @@ class GroupReader:
             (only,) = sets
             alone = texts in ([], ["count"])
             if self._user is None and not alone:
-                extra = free_name(ALL, keys) if len(only) == 1 else None
+                extra = free_name(ALL, [*keys, *self._measures.values]) if len(only) == 1 else None
                 named = [*(keys[i] for i in only), *([extra] if extra else [])]
                 return Shape(question="rollup", by=_sets_text([named]), cells=True, constant=extra)
             packed = None
@@ -330,7 +335,7 @@ class GroupReader:
         else:
             given["by"] = shape.by
             given["measures"] = {name: one.text for name, one in measures.items()} or "count"
-            if shape.by == [ALL]:
+            if shape.total:
                 given["keys"] = [ALL]
         if self._user is not None:
             given["user"] = self._user
@@ -368,7 +373,7 @@ class GroupReader:
             for one, name in zip(self._groups, self._keys, strict=True)
         ]
         values = [{**one, "alias": name} for name, one in self._measures.values.items()]
-        if shape.by == [ALL] or shape.constant:
+        if shape.total or shape.constant:
             values.append({**make_constant(ALL), "alias": shape.constant or ALL})
         if self._user is not None:
             values.append(make_column(USER, self._user))
@@ -416,7 +421,7 @@ class GroupReader:
                 if measure.whole:
                     number = f"CAST({rounding}({number}) AS BIGINT)"
                 chosen.append(f"{number} AS m{i}{end}")
-        total = () in self._sets and shape.by != [ALL]
+        total = () in self._sets and not shape.total
         where = "true" if total else "level > 0"
         return f"SELECT {', '.join(chosen)} FROM {ANSWER} WHERE {where}"
 

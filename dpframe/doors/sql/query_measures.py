@@ -47,7 +47,7 @@ QUANTILES = ("median", "quantile", "quantile_cont", "quantile_disc", "approx_qua
 
 LONGEST_NAME = 60
 
-RESERVED = frozenset(("level", "prefix", "residual", "count", "lower", "upper", "all", "record"))
+RESERVED = frozenset(("level", "prefix", "residual", "count", "lower", "upper", "record"))
 """Names of columns that results have already."""
 
 
@@ -87,6 +87,7 @@ class MeasureReader:
     rows: RowReader
     names: Mapping[int, str]
     """Names of the result's columns, by the ``id`` of what the query selects there."""
+    keys: Sequence[str]
     user: str | None
     bounds: Bounds
     values: dict[str, Tree] = field(default_factory=dict)
@@ -197,7 +198,7 @@ class MeasureReader:
         for name, known in self.measures.items():
             if known == measure:
                 return name
-        name = free_name(self._shown(call), [*self.values, *self.measures])
+        name = free_name(self._shown(call), [*self.keys, *self.measures])
         self.measures[name] = measure
         return name
 
@@ -207,7 +208,7 @@ class MeasureReader:
             if bare(other) == bare(tree):
                 return known
         users = [self.user] if self.user is not None else []
-        name = free_name(name, [*self.values, *self.measures, *users])
+        name = free_name(name, [*self.keys, *self.values, *users])
         self.values[name] = tree
         return name
 
