@@ -7,7 +7,7 @@ of the released rows, so that HAVING, ORDER BY, windows, arithmetic and outer qu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -342,16 +342,14 @@ class GroupReader:
         elif shape.numbered:
             given["user"] = RECORD
         kinds, rows = self._row_query(shape)
-        named = {c.casefold() for one in inner_trees(rows) for c in one.get("column_names", ())}
-        stars = any(one.get("class") == "STAR" for one in inner_trees(rows))
         table = reader.asked_table
-        read = [c for c in table.types if stars or c.casefold() in named or c == self._user]
+        read = _read_columns(rows, table.types, self._user)
         released = make_cte(RELEASED, _query_of(self._released(shape, kinds, measures)))
         text = as_text({**result, "cte_map": {"map": [released, *result["cte_map"]["map"]]}})
         self._check_result(shape, kinds, measures, text)
         return SqlQuestion(
             table=table.name,
-            columns=tuple(read),
+            columns=read,
             rows=as_text(rows),
             question=shape.question,
             arguments=given,
@@ -530,6 +528,16 @@ class GroupReader:
         found = _duck.bound_columns({ANSWER: types, **public}, text)
         if isinstance(found, str):
             raise ParameterError(f"query cannot be answered from released rows: {found}.")
+
+
+def _read_columns(rows: Tree, known: Collection[str], user: str | None) -> tuple[str, ...]:
+    """Which columns of the private table a row query reads; at least one, for there are rows."""
+    trees = [*inner_trees(rows)]
+    if any(one.get("class") == "STAR" for one in trees):
+        return tuple(known)
+    keys = ("column_names", "using_columns")
+    named = {c.casefold() for one in trees for key in keys for c in one.get(key, ())}
+    return tuple(c for c in known if c.casefold() in named or c == user) or (*known,)[:1]
 
 
 def _query_of(text: str) -> Tree:

@@ -1,0 +1,45 @@
+"""Queries that random ones (``test_fuzz``) were answered wrongly with, each in short."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import dpframe as dp
+
+SALES = pa.table(
+    {
+        "country": ["FR", "DE"] * 200,
+        "product": ["pen", "ink"] * 200,
+        "quantity": [1, 2] * 200,
+        "amount": [1.5, 2.5] * 200,
+    }
+)
+PRODUCTS = pd.DataFrame({"product": ["pen", "ink"], "price": [1.5, 2.5]})
+
+
+def ask(query: str, **more: Any) -> pd.DataFrame:
+    given = {"bounds": {"amount": (0, 50)}, "epsilon": 8.0, "delta": 1e-3, **more}
+    return dp.sql(query, {"sales": SALES}, public={"products": PRODUCTS}, progress=False, **given)
+
+
+def refusal(query: str, **more: Any) -> str:
+    given = {"bounds": {"amount": (0, 50)}, "epsilon": 8.0, "delta": 1e-3, **more}
+    with pytest.raises(dp.ParameterError) as refused:
+        dp.explain_sql(query, {"sales": SALES}, **given)
+    return str(refused.value)
+
+
+def test_a_key_of_using_is_read() -> None:
+    query = "SELECT price, count(*) AS n FROM sales JOIN products USING (product) GROUP BY price"
+    assert sorted(ask(query)["price"]) == [1.5, 2.5]
+
+
+@pytest.mark.parametrize(
+    "query", ["SELECT count(*) AS n FROM sales", "SELECT count(*) AS n FROM sales GROUP BY ALL"]
+)
+def test_rows_are_counted_where_no_column_is_named(query: str) -> None:
+    assert 380 < ask(query)["n"].item() < 420
