@@ -43,3 +43,31 @@ def test_a_key_of_using_is_read() -> None:
 )
 def test_rows_are_counted_where_no_column_is_named(query: str) -> None:
     assert 380 < ask(query)["n"].item() < 420
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT country AS n, count(*) AS n FROM sales GROUP BY country",
+        "SELECT avg(amount), avg(amount) FROM sales",
+        "SELECT sum(amount) AS a, count(*) AS a_lower FROM sales",
+        "SELECT * FROM (SELECT country, count(*) AS n FROM sales GROUP BY 1), (SELECT 1 AS n)",
+    ],
+)
+def test_two_columns_of_one_name_are_refused_before_the_charge(query: str) -> None:
+    assert "is in the result twice" in refusal(query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        'SELECT country AS level, count(DISTINCT product) AS "level 2" FROM sales GROUP BY 1',
+        'SELECT quantity, product AS All, sum(amount) AS "all 2" FROM sales GROUP BY ROLLUP (1, 2)',
+        'SELECT quantity, sum(amount) AS "All 2" FROM sales GROUP BY 1',
+        "SELECT country AS a, product, sum(amount) AS a_level FROM sales GROUP BY CUBE (1, 2)",
+        "SELECT country AS a_lower, sum(amount) AS a FROM sales GROUP BY 1",
+        'SELECT country, product, sum(amount) AS "country, product" FROM sales GROUP BY 1, 2',
+    ],
+)
+def test_names_of_the_question_never_meet(query: str) -> None:
+    assert len(ask(query, intervals=False))

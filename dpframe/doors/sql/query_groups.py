@@ -282,6 +282,7 @@ class GroupReader:
         tree of one level has the smaller noise, and takes all measures.
         """
         keys, sets = self._keys, self._sets
+        taken = [*keys, *self._measures.values, *measures]
         if not keys or sets == [()]:
             return Shape(question="rollup", by=[ALL], total=True)
         texts = [one.text for one in measures.values()]
@@ -291,12 +292,12 @@ class GroupReader:
             (only,) = sets
             alone = texts in ([], ["count"])
             if self._user is None and not alone:
-                extra = free_name(ALL, [*keys, *self._measures.values]) if len(only) == 1 else None
+                extra = free_name(ALL, taken) if len(only) == 1 else None
                 named = [*(keys[i] for i in only), *([extra] if extra else [])]
                 return Shape(question="rollup", by=_sets_text([named]), cells=True, constant=extra)
             packed = None
             if len(only) > 1:
-                packed = free_name(", ".join(keys[i] for i in only), keys)
+                packed = free_name(", ".join(keys[i] for i in only), taken)
             return Shape(
                 question="hhh" if alone else "rollup",
                 by=[packed or keys[only[0]]],
@@ -528,6 +529,12 @@ class GroupReader:
         found = _duck.bound_columns({ANSWER: types, **public}, text)
         if isinstance(found, str):
             raise ParameterError(f"query cannot be answered from released rows: {found}.")
+        shown = [name for name, _ in found]
+        twice = next((name for name in shown if shown.count(name) > 1), None)
+        if twice is not None:
+            raise ParameterError(
+                f"column {twice!r} is in the result twice. Give one of them another name with AS."
+            )
 
 
 def _read_columns(rows: Tree, known: Collection[str], user: str | None) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from dpframe.doors.sql.query_tree import (
     rebuild,
 )
 from dpframe.errors import ParameterError
-from dpframe.measures.measure import quote_column
+from dpframe.measures.measure import AT_BOUND_END, BINS_END, quote_column
 
 BOUNDS_ARGUMENT = "contribution_bounds_per_group"
 """BigQuery's argument of an aggregate with the bounds of its values."""
@@ -59,12 +59,20 @@ def without_bounds(part: Tree) -> Tree | None:
     return {**part, "arguments": rebuild(kept, without_bounds)}
 
 
+ENDS = ("", "_level", "_lower", "_upper", BINS_END, AT_BOUND_END)
+"""What follows names of keys and measures in names of further columns."""
+
+
+def _columns_of(*names: str) -> set[str]:
+    return {f"{one.casefold()}{end}" for one in names for end in ENDS}
+
+
 def free_name(name: str, taken: Sequence[str]) -> str:
-    """A short name like ``name`` that no other column has."""
-    known = {one.casefold() for one in taken} | RESERVED
+    """A short name like ``name`` that no other column has, with whatever follows it."""
+    known = _columns_of(*taken, *RESERVED)
     short = free = name[:LONGEST_NAME] or "value"
     number = 1
-    while free.casefold() in known:
+    while _columns_of(free) & known:
         number += 1
         free = f"{short} {number}"
     return free
