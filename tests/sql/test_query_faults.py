@@ -71,3 +71,8 @@ def test_two_columns_of_one_name_are_refused_before_the_charge(query: str) -> No
 )
 def test_names_of_the_question_never_meet(query: str) -> None:
     assert len(ask(query, intervals=False))
+
+
+def test_distinct_groups_by_all() -> None:
+    query = "SELECT DISTINCT country, sum(amount) AS total FROM sales GROUP BY ALL"
+    assert sorted(ask(query)["country"]) == ["DE", "FR"]

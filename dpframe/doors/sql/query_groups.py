@@ -237,9 +237,10 @@ class GroupReader:
         distinct = any(one["type"] == "DISTINCT_MODIFIER" for one in node["modifiers"])
         expressions = [self._group(one) for one in node["group_expressions"]]
         sets = [tuple(one) for one in node["group_sets"]]
-        if node["aggregate_handling"] == "FORCE_AGGREGATES" or (distinct and not expressions):
+        forced = node["aggregate_handling"] == "FORCE_AGGREGATES"
+        if forced or (distinct and not expressions):
             items = [one for one in node["select_list"] if not _has_aggregate(one)]
-            if not distinct or len(items) == len(node["select_list"]):
+            if forced or len(items) == len(node["select_list"]):
                 expressions = [{**one, "alias": ""} for one in items]
         users = [self._user] if self._user is not None else []
         numbers: list[int] = []
