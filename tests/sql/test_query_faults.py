@@ -76,3 +76,18 @@ def test_names_of_the_question_never_meet(query: str) -> None:
 def test_distinct_groups_by_all() -> None:
     query = "SELECT DISTINCT country, sum(amount) AS total FROM sales GROUP BY ALL"
     assert sorted(ask(query)["country"]) == ["DE", "FR"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT count(*)::TINYINT AS n FROM sales",
+        "SELECT n::TINYINT AS n, random() FROM (SELECT count(*) AS n FROM sales)",
+        "SELECT repeat('x', n::TINYINT) AS n, sum(n) OVER () FROM (SELECT count(*) AS n FROM sales)",
+    ],
+)
+def test_what_fails_on_a_released_number_is_missing_and_not_lost(query: str) -> None:
+    assert ask(query)["n"].isna().all()
+    names = [*ask(query, intervals=False).columns]
+    assert names == ["n", *names[1:]]
+    assert not any("TRY" in name for name in names)

@@ -32,9 +32,17 @@ from dpframe.doors.sql.query_groups import (
     SqlQuestion,
     read_question,
 )
-from dpframe.doors.sql.query_rows import PRIVATE, USER, Columns
-from dpframe.doors.sql.query_tree import Query, read_query
-from dpframe.errors import ParameterError, ParameterTypeError
+from dpframe.doors.sql.query_rows import PRIVATE, USER, Columns, is_aggregate, make_try
+from dpframe.doors.sql.query_tree import (
+    Query,
+    Tree,
+    as_text,
+    expression_text,
+    inner_trees,
+    read_query,
+    rebuild,
+)
+from dpframe.errors import ParameterError, ParameterTypeError, SourceError
 from dpframe.ledger import chosen_ledger
 from dpframe.questions.question_list import QUESTIONS
 from dpframe.sources.frames import is_spark, package_of, refuse_spark, without_rows
@@ -346,8 +354,41 @@ def _shown(call: SqlCall, tables: Tables, released: Release) -> pd.DataFrame:
     asked = call.question
     receipt = released.receipt.with_release_facts({"query": call.query.text}, [call.line])
     rows = {ANSWER: released.to_arrow(), **tables.public_rows()}
-    table = _duck.select_from_tables(rows, asked.result, "the released rows")
+    table = _rest_of(asked.result, rows)
     return seal_frame(_as_pandas(table), receipt.to_dict())
+
+
+def _rest_of(statement: str, rows: Mapping[str, pa.Table]) -> pa.Table:
+    """What a statement selects of released rows. They are charged: where a cast or a function fails
+    on one of their values, it is NULL."""
+    try:
+        return _duck.select_from_tables(rows, statement, "the released rows")
+    except SourceError:
+        tree = _duck.query_tree(statement)["statements"][0]["node"]
+    total = as_text(rebuild(tree, _careful))
+    return _duck.select_from_tables(rows, total, "the released rows")
+
+
+def _careful(part: Tree) -> Tree | None:
+    """Casts and functions as NULL where they fail, under the names that they have. DuckDB does not
+    try aggregates, windows, subqueries, and what is random."""
+    kind, items = part.get("class"), []
+    for item in part.get("select_list", ()):
+        named = item["alias"] or item["class"] in ("COLUMN_REF", "STAR")
+        items.append(item if named else {**item, "alias": expression_text(item)})
+    if items:
+        return {key: rebuild(one, _careful) for key, one in {**part, "select_list": items}.items()}
+    if kind == "CAST":
+        return {**part, "child": rebuild(part["child"], _careful), "try_cast": True}
+    inside = [*inner_trees(part)] if kind == "FUNCTION" else []
+    untried = any(
+        is_aggregate(one) or not {one.get("class"), one.get("function_name")}.isdisjoint(UNTRIED)
+        for one in inside
+    )
+    return make_try(part) if inside and not untried else None
+
+
+UNTRIED = ("WINDOW", "SUBQUERY", "random", "uuid", "uuidv4", "uuidv7", "gen_random_uuid", "error")
 
 
 @known_arguments

@@ -421,17 +421,19 @@ class RowReader:
         if kind == "OPERATOR" and part["type"] in OPERATORS:
             children = [self.total(one) for one in part["children"]]
             done = {**part, "children": children}
-            return done if part["type"] in NEVER_FAIL else _try(done)
+            return done if part["type"] in NEVER_FAIL else make_try(done)
         if kind == "CASE":
             checks = [
                 {key: self.total(one) for key, one in check.items()}
                 for check in part["case_checks"]
             ]
             other = part["else_expr"]
-            return _try({**part, "case_checks": checks, "else_expr": other and self.total(other)})
+            return make_try(
+                {**part, "case_checks": checks, "else_expr": other and self.total(other)}
+            )
         if kind in ("COMPARISON", "BETWEEN"):
             names = ("left", "right", "input", "lower", "upper")
-            return _try({**part, **{n: self.total(part[n]) for n in names if n in part}})
+            return make_try({**part, **{n: self.total(part[n]) for n in names if n in part}})
         raise self.query.refuse(
             part, ELSEWHERE.get(kind, "this is not read. Compute the column before you ask.")
         )
@@ -455,7 +457,7 @@ class RowReader:
         inside = [self.total(one) for one in given]
         if name in ARITHMETIC:
             inside = [self._wide(one) for one in inside]
-        return _try({**part, "arguments": [{"name": "", "expression": one} for one in inside]})
+        return make_try({**part, "arguments": [{"name": "", "expression": one} for one in inside]})
 
     def _check_pattern(self, part: Tree, patterns: list[Tree]) -> None:
         for one in patterns:
@@ -586,5 +588,6 @@ def _repeated_keys(table: Tree, keys: list[Tree]) -> str:
     return f"SELECT 1 FROM ({inside}) WHERE {given} GROUP BY {columns} HAVING count(*) > 1 LIMIT 1"
 
 
-def _try(part: Tree) -> Tree:
+def make_try(part: Tree) -> Tree:
+    """``TRY(part)``: NULL where it fails."""
     return make_operator("OPERATOR_TRY", {**part, "alias": ""}, alias=part.get("alias", ""))
