@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -91,3 +92,25 @@ def test_what_fails_on_a_released_number_is_missing_and_not_lost(query: str) -> 
     names = [*ask(query, intervals=False).columns]
     assert names == ["n", *names[1:]]
     assert not any("TRY" in name for name in names)
+
+
+def test_what_is_advised_for_missing_bounds_can_be_passed() -> None:
+    query = "SELECT sum(least(amount, 7) * quantity) FROM sales"
+    assert "bounds={'least(amount, 7) * quantity': (0, 500)}" in refusal(query)
+    assert len(ask(query, bounds={"least(amount, 7) * quantity": (0, 500)}))
+    long = "CASE WHEN country IN ('FR', 'DE', 'x') AND product = 'pen' THEN amount ELSE 0 END"
+    assert "bounds={'total': (0, 500)}" in refusal(f"SELECT sum({long}) AS total FROM sales")
+    assert "text of the expression" in refusal(f"SELECT 1 + sum({long}) FROM sales")
+    assert len(ask(f"SELECT 1 + sum({long}) FROM sales", bounds={long: (0, 500)}))
+
+
+@pytest.mark.parametrize("bounds", ["(10, 0)", "('a', 1)", "(2, 2)"])
+def test_bounds_in_a_query_are_named_with_their_place(bounds: str) -> None:
+    query = f"SELECT SUM(amount, contribution_bounds_per_group => {bounds}) FROM sales"
+    assert refusal(query).startswith("SUM(amount, contribution_bounds_per_g... (line 1, column 8):")
+
+
+def test_bounds_are_numbers_of_numpy_too() -> None:
+    query = "SELECT sum(amount) AS total FROM sales"
+    assert len(ask(query, bounds={"amount": (np.float64(0), np.float64(50.5))}))
+    assert len(ask(query, bounds={"amount": (np.int64(0), np.float32(50.5))}))

@@ -45,7 +45,7 @@ OTHER_NAMES = {"countif": "count_if", "mean": "avg", "approx_count_distinct": "c
 
 QUANTILES = ("median", "quantile", "quantile_cont", "quantile_disc", "approx_quantile")
 
-LONGEST_NAME = 60
+LONGEST_NAME, LONGEST_HINT = 60, 40
 
 RESERVED = frozenset(("level", "prefix", "residual", "count", "lower", "upper", "record"))
 """Names of columns that results have already."""
@@ -163,6 +163,8 @@ class MeasureReader:
 
     def _sum(self, call: Tree, of: Tree, kind: str) -> str:
         lower, upper = self._bounds(call, of)
+        if any(isinstance(one, str) and one != "auto" for one in (lower, upper)):
+            raise self._refuse(call, "bounds of sums and means are numbers. Write (0, 500).")
         if kind == "sum" and self.user is not None:  # of what a user has at a node: 0 elsewhere
             lower, upper = (_with_zero(lower, min), _with_zero(upper, max))
         column = self._value(self._where(call, self.rows.total(of)), plain_name(of))
@@ -230,13 +232,22 @@ class MeasureReader:
         found = self._given_bounds(call, (name,))
         if found is None:
             whose = "a row has" if self.user is None else "a user has at a row of the result"
-            name = name.removeprefix("(").removesuffix(")")
             raise self._refuse(
                 call,
-                f"bounds are missing, the least and most that {whose}. Pass "
-                f"bounds={{{name[:LONGEST_NAME]!r}: (0, 500)}}.",
+                f"bounds are missing, the least and most that {whose}. {self._advice(call, of)}",
             )
+        if all(isinstance(one, int | float) for one in found) and not found[0] < found[1]:
+            raise self._refuse(call, "its lower bound must be below its upper bound.")
         return found
+
+    def _advice(self, call: Tree, of: Tree) -> str:
+        """How to pass bounds of a value: by its column or text, or by the name of the result's."""
+        text = plain_name(of)
+        text = text[1:-1] if plain_text(text[1:-1]) == text else text
+        name = min((text, self.names.get(id(call), text)), key=len)
+        if len(name) > LONGEST_HINT:
+            return "Pass them in bounds, by the text of the expression or the name after AS."
+        return f"Pass bounds={{{name!r}: (0, 500)}}."
 
     def _given_bounds(self, call: Tree, names: Sequence[str]) -> tuple[Any, Any] | None:
         """Bounds from the query, or from the arguments: of the aggregate first."""
@@ -279,4 +290,4 @@ def written(bound: Any) -> str:
     """A bound as the text of a measure has it: a number, "auto", a date or a duration."""
     if isinstance(bound, str) and not re.fullmatch(r"[\w.:+\- ]{1,40}", bound):
         raise ParameterError(f"bound {bound[:40]!r} is no number, date or 'auto'.")
-    return repr(bound) if isinstance(bound, int | float) else str(bound)
+    return repr(float(bound)) if isinstance(bound, float) else str(bound)
