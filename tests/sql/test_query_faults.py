@@ -114,3 +114,20 @@ def test_bounds_are_numbers_of_numpy_too() -> None:
     query = "SELECT sum(amount) AS total FROM sales"
     assert len(ask(query, bounds={"amount": (np.float64(0), np.float64(50.5))}))
     assert len(ask(query, bounds={"amount": (np.int64(0), np.float32(50.5))}))
+
+
+@pytest.mark.parametrize("times", [150, 600, 9_000])
+@pytest.mark.parametrize(
+    "part",
+    ["SELECT * FROM (", "(", "abs(", "NOT ", "- ", "1 + ", "CASE WHEN true THEN ", "CAST("],
+)
+def test_nested_queries_are_answered_or_refused(part: str, times: int) -> None:
+    end = {"SELECT * FROM (": ")", "CASE WHEN true THEN ": " END", "CAST(": " AS BIGINT)"}
+    ends = end.get(part, ")" if "(" in part else "") * times
+    query = f"SELECT count(*) FROM sales WHERE {part * times}quantity{ends} = 1"
+    if part.startswith("SELECT"):
+        query = f"{part * times}SELECT count(*) FROM sales{ends}"
+    try:
+        dp.explain_sql(query, {"sales": SALES}, epsilon=1.0)
+    except dp.ParameterError as refused:
+        assert any(word in str(refused) for word in ("nest", "at most", "bound", "NOT"))

@@ -41,6 +41,7 @@ from dpframe.doors.sql.query_tree import (
     inner_trees,
     read_query,
     rebuild,
+    refused_depth,
 )
 from dpframe.errors import ParameterError, ParameterTypeError, SourceError
 from dpframe.ledger import chosen_ledger
@@ -260,6 +261,7 @@ class SqlCall:
         return Line("query", f"{asked.question}, by {shown}", " ".join(self.query.text.split()))
 
 
+@refused_depth()
 def read_call(
     query: Query,
     private: Mapping[str, Columns],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -48,6 +49,19 @@ class Query:
         return ParameterError(f"{found} (line {line}, column {column}): {why}")
 
 
+NESTED = "query is nested too deeply. Write it with less nesting."
+
+
+@contextmanager
+def refused_depth() -> Iterator[None]:
+    """Refuse what is nested too deeply for Python, which all queries of a shape are."""
+    try:
+        yield
+    except RecursionError:
+        raise ParameterError(NESTED) from None
+
+
+@refused_depth()
 def read_query(text: object) -> Query:
     """Parse the text of one SELECT.
 
@@ -75,10 +89,12 @@ def read_query(text: object) -> Query:
 def _parse(plain: str, text: str) -> Tree:
     try:
         parsed = _duck.query_tree(plain)
-    except (RecursionError, _duck.Error):
-        raise ParameterError("query cannot be parsed. Write it with less nesting.") from None
+    except _duck.Error:
+        raise ParameterError("query cannot be parsed. Write it shorter.") from None
     if parsed["error"]:
         message = parsed["error_message"]
+        if "expression depth" in message:
+            raise ParameterError(NESTED)
         if "position" in parsed:
             before = text[: int(parsed["position"])]
             line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
@@ -388,8 +404,14 @@ def make_select(columns: list[Tree], table: Tree, where: Tree | None = None) -> 
 
 
 def as_text(node: Tree) -> str:
-    """The text of a query."""
-    return _duck.query_text({"error": False, "statements": [{"node": node, "named_param_map": []}]})
+    """The text of a query; ParameterError if it is nested too deeply for DuckDB."""
+    tree = {"error": False, "statements": [{"node": node, "named_param_map": []}]}
+    try:
+        return _duck.query_text(tree)
+    except _duck.Error as error:
+        if "nesting depth" not in str(error):
+            raise
+    raise ParameterError(NESTED)
 
 
 def expression_text(part: Tree) -> str:
