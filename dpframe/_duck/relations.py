@@ -486,7 +486,7 @@ def bound_columns(
             bound = cursor.sql(statement)  # DESCRIBE would plan and run a statement
             return [*zip(*_names_and_types(bound), strict=True)]
         except duckdb.Error as error:
-            return str(error).split("\n")[0]
+            return str(error).split("\n")[0].rstrip(".!")
 
 
 def select_from_tables(tables: Mapping[str, pa.Table], statement: str, what: str) -> pa.Table:

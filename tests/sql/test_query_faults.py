@@ -131,3 +131,31 @@ def test_nested_queries_are_answered_or_refused(part: str, times: int) -> None:
         dp.explain_sql(query, {"sales": SALES}, epsilon=1.0)
     except dp.ParameterError as refused:
         assert any(word in str(refused) for word in ("nest", "at most", "bound", "NOT"))
+
+
+def test_a_refusal_says_a_thing_once() -> None:
+    asked = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({}) count(*) FROM sales"
+    assert refusal(asked.format("epsilon = 2, epsilon = 2")).startswith(
+        "option 'epsilon' is there twice"
+    )
+    assert refusal(asked.format("max_groups = 2")).count("privacy_unit_column") == 1
+    assert refusal("SELECT count(*) FROM nothing").count("sales") == 1
+    assert not refusal("SELECT coun(*) FROM sales").endswith("..")
+
+
+def test_places_are_counted_in_characters() -> None:
+    assert refusal("SELECT 'éé', 'é' frm x y").endswith("(line 1, column 22).")
+    asked = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({}) max(amount)\nFROM sales"
+    assert "(line 1, column 46): a largest" in refusal(asked.format(""))
+    assert refusal(asked.format("epsilon = = 1")).endswith("(line 1, column 52).")
+    assert "a\ud800" not in refusal("SELECT 'a\ud800' FROM sales")
+
+
+@pytest.mark.parametrize("options", ["epsilon = 1 FROM sales", "epsilon = 1; SELECT 1"])
+def test_options_are_options_alone(options: str) -> None:
+    asked = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({options}) count(*) FROM sales"
+    assert "more than options" in refusal(asked)
+
+
+def test_many_open_comments_are_passed_over_once() -> None:
+    assert "cannot be parsed" in refusal("SELECT " + "/*" * 49_000)

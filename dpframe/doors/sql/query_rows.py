@@ -223,7 +223,8 @@ class RowReader:
         if table["type"] in ("EMPTY", "EXPRESSION_LIST"):
             return "public"
         raise self.query.refuse(
-            _placed(table), "a table function is not read. Name a table, and pass its rows."
+            _placed(table),
+            "this is no table, join or subquery. Pass the rows as a table, and name it.",
         )
 
     def named_table(self, table: Tree, ctes: Scope) -> tuple[Kind, Columns | Tree]:
@@ -240,10 +241,7 @@ class RowReader:
             return "public", self.public[key]
         known = [one.name for one in (*self.private.values(), *self.public.values())]
         named = ".".join([*more, name])
-        hint = argument_hint(name, known)
-        raise self.query.refuse(
-            table, f"there is no table {named!r}, only {', '.join(map(repr, known))}.{hint}"
-        )
+        raise self.query.refuse(table, f"there is no table {named!r}.{argument_hint(named, known)}")
 
     # -- tables of rows -----------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from dpframe import _duck
 from dpframe.common.calls import argument_hint, shown_value
+from dpframe.common.unicode import is_unicode
 from dpframe.errors import ParameterError, ParameterTypeError
 
 Tree = dict[str, Any]
@@ -41,12 +42,16 @@ class Query:
         encoded = self.text.encode()
         if start >= len(encoded):
             return ParameterError(why[:1].upper() + why[1:])
-        before = encoded[:start].decode(errors="ignore")
-        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         end = start + length if length else len(encoded)
         found = " ".join(encoded[start:end].decode(errors="ignore").split())
         found = found if len(found) <= 40 else f"{found[:37]}..."
-        return ParameterError(f"{found} (line {line}, column {column}): {why}")
+        return ParameterError(f"{found} ({_place(encoded, start)}): {why}")
+
+
+def _place(encoded: bytes, start: int) -> str:
+    """Where a byte of a text stands, in lines and characters."""
+    before = encoded[:start].decode(errors="ignore")
+    return f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}"
 
 
 NESTED = "query is nested too deeply. Write it with less nesting."
@@ -76,17 +81,19 @@ def read_query(text: object) -> Query:
         raise ParameterTypeError(
             f"query must be a text such as 'SELECT count(*) FROM sales'; got {shown_value(text)}."
         )
+    if not is_unicode(text):
+        raise ParameterError("query has half of a surrogate pair, which is no character. Drop it.")
     if len(text) > LONGEST:
         raise ParameterError(f"query has {len(text)} characters; at most {LONGEST} are read.")
     plain, options = _without_options(text)
-    parsed = _parse(plain, text)
+    parsed = _parse(plain)
     statements = parsed.get("statements", [])
     if len(statements) != 1:
         raise ParameterError(f"query has {len(statements)} statements. Write one SELECT.")
     return Query(text, statements[0]["node"], options)
 
 
-def _parse(plain: str, text: str) -> Tree:
+def _parse(plain: str) -> Tree:
     try:
         parsed = _duck.query_tree(plain)
     except _duck.Error:
@@ -96,9 +103,7 @@ def _parse(plain: str, text: str) -> Tree:
         if "expression depth" in message:
             raise ParameterError(NESTED)
         if "position" in parsed:
-            before = text[: int(parsed["position"])]
-            line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-            message += f" (line {line}, column {column})"
+            message += f" ({_place(plain.encode(), int(parsed['position']))})"
         if parsed["error_type"] == "not implemented":
             message = "it is no SELECT. Write one SELECT"
         raise ParameterError(f"query cannot be parsed: {message}.")
@@ -108,7 +113,7 @@ def _parse(plain: str, text: str) -> Tree:
 # -- WITH DIFFERENTIAL_PRIVACY, as BigQuery writes it ---------------------------------------------
 
 CLAUSE = re.compile(
-    r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/"
+    r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?(?:\*/|\Z)"
     r"|(?P<clause>\bSELECT(?P<with>\s+WITH\s+DIFFERENTIAL_PRIVACY\b)(?P<head>\s*OPTIONS\s*\()?)",
     re.I | re.S,
 )
@@ -132,9 +137,13 @@ def _without_options(text: str) -> tuple[str, Mapping[str, Any]]:
     if found[0]["head"]:
         inside = end
         end = _closing(text, end)
-        options = _options(text[inside : end - 1])
-    blank = re.sub(r"[^\n]", " ", text[start:end])
-    return text[:start] + blank + text[end:], options
+        options = _options(_blank(text[:inside])[: -len("SELECT ")], text[inside : end - 1])
+    return text[:start] + _blank(text[start:end]) + text[end:], options
+
+
+def _blank(text: str) -> str:
+    """As many blanks as a text has bytes, so that places stay."""
+    return re.sub(r"[^\n]", lambda found: " " * len(found[0].encode()), text)
 
 
 def _closing(text: str, start: int) -> int:
@@ -146,17 +155,21 @@ def _closing(text: str, start: int) -> int:
     raise ParameterError("OPTIONS( is not closed. Write OPTIONS(epsilon = 1, delta = 1e-6).")
 
 
-def _options(inside: str) -> Mapping[str, Any]:
+def _options(before: str, inside: str) -> Mapping[str, Any]:
     if not inside.strip():
         return {}
-    listed = _parse(f"SELECT {inside}", inside)["statements"][0]["node"]["select_list"]
+    node, *more = [one["node"] for one in _parse(f"{before}SELECT {inside}")["statements"]]
+    beside = ("modifiers", "where_clause", "group_expressions", "having", "qualify", "sample")
+    if more or node["from_table"]["type"] != "EMPTY" or any(node[part] for part in beside):
+        raise ParameterError("OPTIONS has more than options. Write OPTIONS(epsilon = 1).")
     options: dict[str, Any] = {}
-    for one in listed:
+    for one in node["select_list"]:
         name = column_name(one["left"]) if one["type"] == "COMPARE_EQUAL" else None
-        if name is None or name.lower() not in OPTIONS or name.lower() in options:
+        if name is None or name.lower() not in OPTIONS:
             what = "one of OPTIONS" if name is None else f"option {name!r}"
-            hint = argument_hint(name or "", OPTIONS)
-            raise ParameterError(f"{what} is not read. Options are {', '.join(OPTIONS)}.{hint}")
+            raise ParameterError(f"{what} is not read.{argument_hint(name or '', OPTIONS)}")
+        if name.lower() in options:
+            raise ParameterError(f"option {name!r} is there twice. Leave one out.")
         options[name.lower()] = _option(name.lower(), one["right"])
     return options
 
