@@ -146,7 +146,7 @@ def test_a_refusal_says_a_thing_once() -> None:
 def test_places_are_counted_in_characters() -> None:
     assert refusal("SELECT 'éé', 'é' frm x y").endswith("(line 1, column 22).")
     asked = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({}) max(amount)\nFROM sales"
-    assert "(line 1, column 46): a largest" in refusal(asked.format(""))
+    assert "(line 1, column 44): a largest" in refusal(asked.format(""))
     assert refusal(asked.format("epsilon = = 1")).endswith("(line 1, column 52).")
     assert "a\ud800" not in refusal("SELECT 'a\ud800' FROM sales")
 

@@ -20,6 +20,7 @@ from dpframe.doors.sql.query_measures import (
     MeasureReader,
     QueryMeasure,
     free_name,
+    interval,
     without_bounds,
 )
 from dpframe.doors.sql.query_rows import (
@@ -437,7 +438,7 @@ class GroupReader:
             items.append(shown)
             places.append(len(items))
             if intervals and outer:
-                items += _interval(shown, name)
+                items += interval(shown, name)
         after = {
             **make_select(items, make_table(RELEASED)),
             "modifiers": [self._ordered(one, places) for one in node["modifiers"]],
@@ -563,48 +564,3 @@ def _sets_text(sets: Sequence[Sequence[str]]) -> str:
 
 def _is_text(kind: str) -> bool:
     return kind == "VARCHAR" or kind.startswith("ENUM")
-
-
-# -- intervals -----------------------------------------------------------------------------------
-
-MONOTONE = ("round", "floor", "ceil", "ceiling", "trunc")
-SIGNED = ("+", "-", "*", "/")
-
-
-def _interval(item: Tree, name: str) -> list[Tree]:
-    """Columns for the ends of an item's interval, if it is monotone in one aggregate."""
-    number = _only_measure(item)
-    if number is None:
-        return []
-
-    def ends(end: str) -> Tree:
-        return {
-            **rebuild(
-                item, lambda p: make_column(f"{number}{end}") if column_name(p) == number else None
-            ),
-            "alias": "",
-        }
-
-    lower, upper = ends("_lower"), ends("_upper")
-    return [
-        make_function("least", lower, upper, alias=f"{name}_lower"),
-        make_function("greatest", lower, upper, alias=f"{name}_upper"),
-    ]
-
-
-def _only_measure(part: Tree) -> str | None:
-    """The released number in which an expression is monotone; None if it is not."""
-    kind, name = part["class"], column_name(part)
-    if name is not None:
-        return name if name[0] == "m" and name[1:].isdigit() else None
-    if kind == "CAST":
-        return _only_measure(part["child"])
-    inside: list[Tree] = []
-    if kind == "FUNCTION" and part["function_name"] in (*MONOTONE, *SIGNED):
-        inside = [one["expression"] for one in part["arguments"]]
-    elif part["type"] == "OPERATOR_COALESCE":
-        inside = part["children"]
-    varying = [one for one in inside if constant(one) is None]
-    if len(varying) != 1 or (part.get("function_name") == "/" and varying[0] is not inside[0]):
-        return None
-    return _only_measure(varying[0])

@@ -16,7 +16,9 @@ from dpframe.doors.sql.query_tree import (
     constant,
     expression_text,
     make_case,
+    make_column,
     make_constant,
+    make_function,
     make_operator,
     named_arguments,
     read_query,
@@ -291,3 +293,48 @@ def written(bound: Any) -> str:
     if isinstance(bound, str) and not re.fullmatch(r"[\w.:+\- ]{1,40}", bound):
         raise ParameterError(f"bound {bound[:40]!r} is no number, date or 'auto'.")
     return repr(float(bound)) if isinstance(bound, float) else str(bound)
+
+
+# -- intervals -----------------------------------------------------------------------------------
+
+MONOTONE = ("round", "floor", "ceil", "ceiling", "trunc")
+SIGNED = ("+", "-", "*", "/")
+
+
+def interval(item: Tree, name: str) -> list[Tree]:
+    """Columns for the ends of an item's interval, if it is monotone in one aggregate."""
+    number = _only_measure(item)
+    if number is None:
+        return []
+
+    def ends(end: str) -> Tree:
+        return {
+            **rebuild(
+                item, lambda p: make_column(f"{number}{end}") if column_name(p) == number else None
+            ),
+            "alias": "",
+        }
+
+    lower, upper = ends("_lower"), ends("_upper")
+    return [
+        make_function("least", lower, upper, alias=f"{name}_lower"),
+        make_function("greatest", lower, upper, alias=f"{name}_upper"),
+    ]
+
+
+def _only_measure(part: Tree) -> str | None:
+    """The released number in which an expression is monotone; None if it is not."""
+    kind, name = part["class"], column_name(part)
+    if name is not None:
+        return name if name[0] == "m" and name[1:].isdigit() else None
+    if kind == "CAST":
+        return _only_measure(part["child"])
+    inside: list[Tree] = []
+    if kind == "FUNCTION" and part["function_name"] in (*MONOTONE, *SIGNED):
+        inside = [one["expression"] for one in part["arguments"]]
+    elif part["type"] == "OPERATOR_COALESCE":
+        inside = part["children"]
+    varying = [one for one in inside if constant(one) is None]
+    if len(varying) != 1 or (part.get("function_name") == "/" and varying[0] is not inside[0]):
+        return None
+    return _only_measure(varying[0])
