@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from dpframe.asking.card import Line
 from dpframe.budget import LARGEST_EPSILON, Budget, Contribution, PrivacyUnit, as_float
 from dpframe.common.calls import shown_value
-from dpframe.common.unicode import is_unicode
+from dpframe.common.texts import is_unicode
 from dpframe.errors import (
     BudgetError,
     ColumnError,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dpframe.common.unicode import is_unicode
+from dpframe.common.texts import is_unicode
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.measures.bins import CLOCK, Each, ValueKind, duration_text, moment_text
 from dpframe.measures.measure import (

@@ -1,16 +1,25 @@
-"""Texts: quoted for SQL, as HTML, and made visible on terminals.
+"""Texts: quoted for SQL, as HTML, made visible on terminals, and as UTF-8.
 
 A notebook shows a few plain lines of an object, and folds the rest below them. Colours are the
 page's own, so that it can be read on a light and on a dark page.
+
+Text of Arrow arrays that is no UTF-8 is repaired value by value. Arrow does not look at text that
+it is given; DuckDB fails at it or misreads it, and Python's own words about it quote it. One such
+record must not decide what happens to the others.
 """
 
 from __future__ import annotations
 
+import codecs
 import html
 import os
 import re
 from collections.abc import Iterable, Sequence
-from typing import IO
+from functools import cache
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def identifier(name: str) -> str:
@@ -102,3 +111,60 @@ def style_text(text: str, style: str | None, out: IO[str]) -> str:
     if not style or not text or plain or not out.isatty():
         return text
     return f"\x1b[{STYLES[style]}m{text}\x1b[0m"
+
+
+@cache
+def arrow_texts() -> tuple[pa.DataType, ...]:
+    """Arrow's three layouts of texts."""
+    import pyarrow as pa  # late: help of the command line loads no library
+
+    return pa.string(), pa.large_string(), pa.string_view()
+
+
+def unicode(array: pa.Array) -> pa.Array:
+    """Texts as UTF-8; the same array if it was UTF-8 already, or holds no texts."""
+    import pyarrow as pa  # late: help of the command line loads no library
+
+    if array.type not in arrow_texts():
+        return array
+    try:
+        array.validate(full=True)
+        return array
+    except pa.ArrowInvalid:
+        pass
+    texts = array.cast(pa.large_binary()).to_pylist()
+    return pa.array([t if t is None else decode_bytes(t) for t in texts], type=array.type)
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text of Python can be written as UTF-8, which lone surrogates cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+ESCAPES = "dpframe.escapes"
+"""The name under which codecs find how to write bytes that are no text of an encoding."""
+
+
+def _escapes(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    wrong = error.object[error.start : error.end]
+    return "".join(f"\\x{byte:02X}" for byte in wrong), error.end
+
+
+codecs.register_error(ESCAPES, _escapes)
+
+
+def decode_bytes(raw: bytes) -> str:
+    r"""Bytes as text; a byte that is no UTF-8 is written as DuckDB writes it, such as ``\x80``, so
+    that different bytes stay different."""
+    return raw.decode("utf-8", ESCAPES)
+
+
+def escape_bytes(raw: bytes) -> str:
+    """Bytes as DuckDB writes a BLOB: printable ASCII as it is, other bytes in hexadecimal."""
+    return re.sub(rb"[^ -~]|[\\'\"]", lambda m: b"\\x%02X" % ord(m[0]), raw).decode()

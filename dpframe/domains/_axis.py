@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpframe import _duck
-from dpframe.common.unicode import unicode
+from dpframe.common.texts import unicode
 from dpframe.errors import ColumnError, HierarchyError
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import level_key_sql

@@ -30,8 +30,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe.common.texts import ascending_order, is_nan
-from dpframe.common.unicode import is_unicode
+from dpframe.common.texts import ascending_order, is_nan, is_unicode
 from dpframe.errors import HierarchyError
 from dpframe.hierarchy._types import READS, column_type_error
 

@@ -15,7 +15,7 @@ from typing import Literal
 
 from dpframe.budget import as_float
 from dpframe.common.calls import known_arguments
-from dpframe.common.unicode import is_unicode
+from dpframe.common.texts import is_unicode
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.measures.bins import (
     USUAL,

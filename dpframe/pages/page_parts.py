@@ -30,7 +30,7 @@ from dpframe.asking.measure_texts import (
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.common.digest import frame_state, released_columns
 from dpframe.common.files import PAGES, check_target, local_file, replace_file
-from dpframe.common.unicode import is_unicode
+from dpframe.common.texts import is_unicode
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy, as_hierarchies
 from dpframe.postprocess.shown_nodes import (

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe.common.unicode import ARROW_TEXTS, decode_bytes, unicode
+from dpframe.common.texts import arrow_texts, decode_bytes, unicode
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 
 Kind = Literal["int64", "uint64", "text", "bytes", "words"]
@@ -250,7 +250,7 @@ def _key_column(part: Any, kind: Kind | None) -> Column:
         raise ParameterTypeError(FLOATS)
     if pa.types.is_integer(found):
         return _integer_column(part if isinstance(part, np.ndarray) else part.to_numpy(), kind)
-    text = found in ARROW_TEXTS
+    text = found in arrow_texts()
     wide = pa.large_string() if text else pa.large_binary()
     if not text and not _is_bytes(found):
         raise ParameterTypeError(f"{ACCEPTED}; got {found}: convert it to text.")

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe.common.unicode import unicode
+from dpframe.common.texts import unicode
 from dpframe.sketches._batches import ARROW_TYPES, Column, Kind
 
 ROOM = 16_384

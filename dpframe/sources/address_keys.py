@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpframe._duck import VIEW, register_table
-from dpframe.common.unicode import unicode
+from dpframe.common.texts import unicode
 from dpframe.hierarchy._base import INVALID_KEY, VALUE
 from dpframe.hierarchy._ip import MAPPED, Ip
 from dpframe.hierarchy._plain_values import Path

@@ -33,7 +33,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpframe.common.unicode import ARROW_TEXTS, decode_bytes, escape_bytes, unicode
+from dpframe.common.texts import arrow_texts, decode_bytes, escape_bytes, unicode
 from dpframe.errors import ColumnError
 
 EARLIEST, LATEST, INFINITY = -9_223_372_022_400_000_000, 2**63 - 2, 2**63 - 1
@@ -196,7 +196,7 @@ def _widen_floats(array: pa.Array) -> pa.Array:
 
 
 CHANGES: dict[int, Callable[[pa.Array], pa.Array]] = {
-    **{kind.id: unicode for kind in ARROW_TEXTS},
+    **{kind.id: unicode for kind in arrow_texts()},
     pa.lib.Type_HALF_FLOAT: _widen_floats,
     pa.lib.Type_MAP: _list_of_pairs,
     pa.lib.Type_DECIMAL128: _bound_decimals,

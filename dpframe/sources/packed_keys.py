@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 
 from dpframe._duck import VIEW, register_table
 from dpframe.budget import PrivacyUnit
-from dpframe.common.texts import ascending_order
-from dpframe.common.unicode import unicode
+from dpframe.common.texts import ascending_order, unicode
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import level_key_sql, pack_key
 from dpframe.hierarchy._cells import Columns

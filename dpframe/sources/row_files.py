@@ -26,8 +26,7 @@ import pyarrow as pa
 from dpframe import _duck
 from dpframe.common.calls import known_arguments
 from dpframe.common.files import ADDRESS, file_of_path, matching_files, quoted_path
-from dpframe.common.texts import identifier, literal
-from dpframe.common.unicode import ESCAPES
+from dpframe.common.texts import ESCAPES, identifier, literal
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError, SourceError
 from dpframe.sources.frames import arrow_table, require_columns
 

@@ -16,8 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from dpframe.common.calls import import_extra
-from dpframe.common.texts import identifier
-from dpframe.common.unicode import decode_bytes
+from dpframe.common.texts import decode_bytes, identifier
 from dpframe.errors import ParameterError, SourceError
 
 BATCH = 100_000

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from dpframe._duck import VIEW, DuckDBPyRelation, GivenRelation, Relation, register_table
 from dpframe.common.calls import known_arguments
 from dpframe.common.progress import step
-from dpframe.common.unicode import unicode
+from dpframe.common.texts import unicode
 from dpframe.errors import ParameterError, ParameterTypeError, SourceError, class_name
 from dpframe.hierarchy import INVALID, Hierarchy, as_hierarchy
 from dpframe.hierarchy._base import unpack_key

@@ -21,7 +21,7 @@ from dpframe.asking.call_arguments import (
     whole_number,
 )
 from dpframe.budget import Budget
-from dpframe.common.unicode import ARROW_TEXTS
+from dpframe.common.texts import arrow_texts
 from dpframe.domains import Domain, ListedAxis, as_domain
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
@@ -239,7 +239,7 @@ def _value_kind(kind: pa.DataType) -> str:
         return "none"
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return "numbers"
-    if pa.types.is_boolean(kind) or kind in ARROW_TEXTS:
+    if pa.types.is_boolean(kind) or kind in arrow_texts():
         return "text"
     if pa.types.is_timestamp(kind):
         return "times" if kind.tz is None else "times with a zone"

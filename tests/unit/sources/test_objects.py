@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpframe.budget import SHARE_GRID, PrivacyUnit
-from dpframe.common.unicode import escape_bytes
+from dpframe.common.texts import escape_bytes
 from dpframe.hierarchy import as_hierarchy
 from dpframe.sources import objects as arrow_values
 from dpframe.sources.objects import children, object_text, readable_table, texts_of_objects
