@@ -52,8 +52,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.accounting.losses import Losses, compose_losses, pair_losses
-from dpframe.common.search import least_integer
+from dpframe.accounting.losses import Losses, compose_losses, least_integer, pair_losses
 from dpframe.noise import NoiseTable, table_from_density
 
 

@@ -20,6 +20,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
+from dpframe.accounting.losses import least_bound, least_scale
 from dpframe.accounting.path_recursion import (
     LONGEST_TABLE,
     SELECTED_AT_THRESHOLD,
@@ -27,7 +28,6 @@ from dpframe.accounting.path_recursion import (
     geometric_laws,
     one_direction,
 )
-from dpframe.common.search import least_bound, least_scale
 from dpframe.noise import NoiseTable, halves
 
 

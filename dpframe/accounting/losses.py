@@ -1,4 +1,4 @@
-"""Privacy losses of integer noise on a grid, and composition of histograms a level.
+"""Privacy losses of integer noise on a grid, composition of histograms a level, and searches.
 
 **Losses** are rounded up to the grid.
 
@@ -15,13 +15,16 @@ delta is decided. The bound (`Losses.rounding`) is added to every delta, however
 
 Each level adds one bounded law to every count it has; a record moves one count by 1 on each level.
 Privacy loss distributions give the h-fold composition; their discretisation rounds every loss up.
+
+**Searches** find where a statement turns true, and the least noise whose cost stays within delta.
+Callers check the result.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
@@ -29,7 +32,6 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.common.search import closest_numbers, least_integer
 from dpframe.errors import BudgetError
 from dpframe.noise import NoiseTable, gaussian_table, laplace_table
 
@@ -286,3 +288,104 @@ def level_laws(
 
     bound = least_integer(lambda b: spent(b) <= delta, 1, build(scale).highest)
     return LevelLaws(noise=law(scale, bound), scale=scale, delta=spent(bound))
+
+
+SMALLEST_SCALE = 0.5
+"""Searches end below this scale, half a record: most noise is 0 there."""
+
+
+def least_integer(true: Callable[[int], bool], low: int, high: int, step: int = 1) -> int:
+    """Return the least whole number, to within ``step``, from which on a statement is true.
+
+    The statement counts as false at ``low`` and as true at ``high``, where it is not tried.
+    """
+    while high - low > step:
+        middle = (low + high) // 2
+        low, high = (low, middle) if true(middle) else (middle, high)
+    return high
+
+
+def closest_numbers(
+    true: Callable[[float], bool],
+    low: float,
+    high: float,
+    *,
+    apart: float = 0.0,
+    part: float = 0.0,
+    ratio: float | None = None,
+) -> tuple[float, float]:
+    """Return two numbers close together: a statement is false at the lower and true at the upper.
+
+    It counts as false at ``low`` and as true at ``high``, where it is not tried. The numbers are at
+    most ``apart``, or a ``part`` of the upper one, apart. With a ``ratio`` the search goes in equal
+    ratios, and the upper number is at most this many times the lower.
+    """
+    while high - low > max(apart, part * high) if ratio is None else high / low > ratio:
+        middle = (low + high) / 2 if ratio is None else math.sqrt(low * high)
+        if middle in (low, high):  # no float lies between
+            break
+        low, high = (low, middle) if true(middle) else (middle, high)
+    return low, high
+
+
+def least_bound(cost: Callable[[int], float], start: int, delta: float, step: int = 1) -> int:
+    """Return the least bound from 1 on, to within ``step``, whose cost stays within delta.
+
+    The cost falls with the bound. Where ``start`` is too short, the search goes up to four times
+    ``start``; callers check the result.
+    """
+    low, high = 0, start
+    while cost(high) > delta and high < 4 * start:
+        low, high = high, high + max(step, start // 16)
+    return least_integer(lambda bound: cost(bound) <= delta, low, high, step)
+
+
+def least_scale(cost: Callable[[float], float], start: float, delta: float) -> float:
+    """Return the least scale, to half a percent, whose cost is within delta.
+
+    The search takes secants in ln delta.
+    """
+    goal = math.log(delta)
+
+    def excess(scale: float) -> float:
+        return math.log(max(cost(scale), 1e-300)) - goal
+
+    low, high = start / 1.5, start * 1.5
+    at_low, at_high = excess(low), excess(high)
+    while at_high > 0:
+        low, at_low, high = high, at_high, high * 1.5
+        at_high = excess(high)
+    while at_low <= 0:
+        if low < SMALLEST_SCALE:
+            return low
+        low, at_low, high, at_high = low / 1.5, excess(low / 1.5), low, at_low
+    while high / low > 1.005:
+        guess = low + (high - low) * min(max(at_low / (at_low - at_high), 0.1), 0.9)
+        at = excess(guess)
+        if at <= 0:
+            high, at_high = guess, at
+        else:
+            low, at_low = guess, at
+    return high
+
+
+def continuous_sigma(epsilon: float, delta: float) -> float:
+    """Return sigma of the continuous Gaussian mechanism for sensitivity 1 (Balle and Wang 2018,
+    Theorem 8). It tells where a search starts and which family is worth trying; privacy does not
+    rest on it."""
+    widest = 10 * math.sqrt(math.log(2 / delta)) / epsilon
+
+    def enough(sigma: float) -> bool:
+        return normal_delta(1 / sigma, epsilon) <= delta
+
+    return closest_numbers(enough, 1e-3, widest, ratio=1.0005)[0]
+
+
+def normal_delta(mu: float, epsilon: float) -> float:
+    """Return delta of a count that moves by ``mu`` sigmas of its continuous Gaussian noise."""
+    a, b = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
+    return _normal_cdf(a) - math.exp(epsilon) * _normal_cdf(b)
+
+
+def _normal_cdf(x: float) -> float:
+    return math.erfc(-x / math.sqrt(2)) / 2

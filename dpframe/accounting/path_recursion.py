@@ -49,7 +49,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.common.search import least_bound, path_budget_error
+from dpframe.accounting.losses import least_bound
 from dpframe.errors import BudgetError
 from dpframe.noise import TOTAL, NoiseTable, halves, laplace_table
 
@@ -568,3 +568,10 @@ def _log_ratio_grid(
     n = math.ceil(reach / step) + 1
     offsets: NDArray[np.float64] = step * np.arange(n, dtype=np.float64)
     return (epsilon + offsets if more_first else epsilon - offsets[::-1]), step
+
+
+def path_budget_error(epsilon: float, delta: float, height: int) -> BudgetError:
+    return BudgetError(
+        f"no 64-bit noise reaches delta={delta:g} at epsilon={epsilon:g}, height={height}. "
+        "Raise delta, or move epsilon towards 1."
+    )

@@ -34,7 +34,7 @@ from typing import ClassVar, Literal, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.common.search import least_scale
+from dpframe.accounting.losses import least_scale
 from dpframe.errors import BudgetError
 from dpframe.noise import TOTAL, NoiseTable, gaussian_table, laplace_table
 

@@ -66,6 +66,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from dpframe.accounting.losses import least_integer
 from dpframe.accounting.shifts import (
     MARGIN,
     OFTEN,
@@ -88,7 +89,6 @@ from dpframe.accounting.shifts import (
     upper_tails,
 )
 from dpframe.budget import Budget, per_record
-from dpframe.common.search import least_integer
 from dpframe.errors import BudgetError
 from dpframe.noise import NoiseTable
 

@@ -61,9 +61,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.accounting.compose import Profile, profile_hull
-from dpframe.accounting.losses import Losses, compose_losses, composed_profile, pair_losses
+from dpframe.accounting.losses import (
+    Losses,
+    closest_numbers,
+    compose_losses,
+    composed_profile,
+    continuous_sigma,
+    pair_losses,
+)
 from dpframe.accounting.path_recursion import FLOAT_SLACK, table_slip
-from dpframe.common.search import closest_numbers, continuous_sigma
 from dpframe.errors import BudgetError, ParameterError
 from dpframe.noise import (
     NoiseTable,

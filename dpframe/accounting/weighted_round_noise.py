@@ -73,8 +73,8 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from dpframe.accounting.path_recursion import Laws
-from dpframe.common.search import closest_numbers, least_integer, normal_delta, path_budget_error
+from dpframe.accounting.losses import closest_numbers, least_integer, normal_delta
+from dpframe.accounting.path_recursion import Laws, path_budget_error
 from dpframe.errors import BudgetError
 from dpframe.noise import NoiseTable, normal_density, rounded_normal
 

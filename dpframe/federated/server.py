@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from dpframe.accounting.aggregate import Neighbours, binomial, shuffle_local_epsilon, silence
 from dpframe.accounting.aggregate import local_epsilon as aggregate_local_epsilon
-from dpframe.common.search import least_integer
+from dpframe.accounting.losses import least_integer
 from dpframe.errors import ParameterError
 from dpframe.noise import NoiseTable, PublicRandom
 from dpframe.postprocess.selection_intervals import selected_interval

@@ -26,8 +26,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpframe.accounting.losses import closest_numbers
 from dpframe.accounting.path_recursion import path_delta
-from dpframe.common.search import closest_numbers
 from dpframe.counts import CountTree, NoisyNodes
 from dpframe.federated.server import Interval
 from dpframe.mechanisms import offline_hhh

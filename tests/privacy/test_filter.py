@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 import dpframe as dp
 from dpframe.accounting import compose as gaussian_filter
 from dpframe.accounting.compose import Amounts, amounts_left, amounts_of, amounts_used
+from dpframe.accounting.losses import normal_delta
 from dpframe.accounting.weighted_round_noise import GaussianLeakage
-from dpframe.common.search import normal_delta
 from dpframe.ledger.reservations import OpenFilter
 from dpframe.noise import NoiseTable
 from tests.members import tries

@@ -23,8 +23,8 @@ from scipy.stats import norm
 
 import dpframe as dp
 from dpframe.accounting.aggregate import binomial
+from dpframe.accounting.losses import normal_delta
 from dpframe.asking.level_plan import proof_text
-from dpframe.common.search import normal_delta
 from dpframe.noise import NoiseTable, laplace_table, rounded_normal
 from dpframe.papers.baselines import printed_laws
 from dpframe.verifier.judge import verify_proof, verify_receipt

@@ -17,12 +17,11 @@ from dpframe.accounting import aggregate
 from dpframe.accounting import aggregate as shuffle
 from dpframe.accounting.aggregate import Neighbours, aggregate_delta, success_law
 from dpframe.accounting.compose import Profile
-from dpframe.accounting.losses import composed_profile
+from dpframe.accounting.losses import composed_profile, least_scale
 from dpframe.asking.card import Draw, DrawList, Line, Text, counts_game, four_digits_up
 from dpframe.asking.level_plan import ReleasePlan
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit
-from dpframe.common.search import least_scale
 from dpframe.errors import BudgetError, ParameterError
 from dpframe.federated.server import CentralNoise, Channel, Population, ReportSums, standard_error
 from dpframe.hierarchy import Hierarchy
