@@ -25,7 +25,7 @@ from dpframe.doors.series.declaration import DatabaseSource
 from dpframe.ledger import Ledger
 from dpframe.ledger.book import pack_result, unpack_result
 from dpframe.ledger.unfinished_draws import ResumingLedger
-from dpframe.sources.row_stores import read_postgres, read_sqlite
+from dpframe.sources.sql_tables import read_postgres, read_sqlite
 from tests.members import some
 from tests.privacy.ledger_worker import ended, forked
 from tests.published import assert_whole, content

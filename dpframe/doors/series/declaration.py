@@ -38,8 +38,8 @@ from dpframe.periods import (
 from dpframe.publishing.results_tables import family, identifier_of
 from dpframe.questions.question_list import QUESTIONS
 from dpframe.sources.row_files import UTF_8, File
-from dpframe.sources.row_stores import ADDRESSES, read_postgres, read_sqlite
 from dpframe.sources.source_relations import describe_source
+from dpframe.sources.sql_tables import ADDRESSES, read_postgres, read_sqlite
 
 PERIOD = "{period}"
 """Placeholder for the text of a period, in the name of a file."""
