@@ -73,7 +73,7 @@ _HOMES = {
     ),
     "dpframe.publishing.publish": ("publish",),
     "dpframe.sources.row_files": ("csv_file",),
-    "dpframe.questions.hhh.stream": ("StreamingHHH",),
+    "dpframe.questions.hhh.ask": ("StreamingHHH",),
     "dpframe.questions.sketches.ask": (
         "MergedSketch",
         "MisraGries",
@@ -206,7 +206,7 @@ else:
     from dpframe.measures.measure import count, distinct, mean, sum
     from dpframe.measures.quantile_measures import histogram, median, quantile, quantiles
     from dpframe.publishing.publish import publish
-    from dpframe.questions.hhh.stream import StreamingHHH
+    from dpframe.questions.hhh.ask import StreamingHHH
     from dpframe.questions.question_list import *  # noqa: F403
     from dpframe.questions.sketches.ask import (
         MergedSketch,
