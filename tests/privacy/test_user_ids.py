@@ -11,7 +11,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.budget import SHARE_GRID, PrivacyUnit
-from dpframe.questions.synthesize.checks import row_domain
+from dpframe.questions.synthesize.generator import row_domain
 from dpframe.sketches.hot_partition import HotPartition
 from dpframe.sources.codes import count_devices, counted_codes
 from dpframe.sources.exact_trees import exact_counts

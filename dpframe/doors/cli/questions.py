@@ -50,7 +50,7 @@ from dpframe.questions.prefix_tree.ask import PREFIX_TREE
 from dpframe.questions.prefix_tree.plan import PREFIX_MECHANISMS
 from dpframe.questions.question_list import QUESTIONS
 from dpframe.questions.synthesize.ask import SYNTHESIZE
-from dpframe.questions.synthesize.checks import check_sample
+from dpframe.questions.synthesize.generator import check_sample
 from dpframe.questions.tree_counts.plan import TREE_MECHANISMS
 from dpframe.sources.row_files import PARQUET, SEPARATORS, UTF_8, File, piped_rows
 from dpframe.sources.source_relations import read_public_file

@@ -49,7 +49,7 @@ from dpframe.hierarchy._base import LEVEL_COLUMN_TYPES
 from dpframe.ledger import StoredResult
 from dpframe.noise import random_seed, replacement
 from dpframe.periods import Period
-from dpframe.questions.synthesize.checks import check_sample
+from dpframe.questions.synthesize.generator import check_sample
 from dpframe.sources import sql_tables
 from dpframe.sources import sql_tables as second_connection
 from dpframe.sources.rollup_statement import result_columns

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -10,32 +12,43 @@ import numpy as np
 import pyarrow as pa
 
 from dpframe.asking.answer import answer_call
-from dpframe.asking.call_arguments import CallArguments, flag
+from dpframe.asking.call_arguments import (
+    CallArguments,
+    Constraint,
+    choice,
+    flag,
+    optional_whole,
+    user_unit,
+    whole_number,
+)
 from dpframe.asking.level_plan import MechanismInput
 from dpframe.asking.question import Question, make_explain
 from dpframe.asking.release import make_release
+from dpframe.budget import Budget
 from dpframe.common.calls import known_arguments
 from dpframe.domains import Domain, IpAxis, ListedAxis, NumberAxis, TimeAxis
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.ledger import chosen_ledger
+from dpframe.mechanisms.privhp_partition import Split
 from dpframe.noise import random_seed
-from dpframe.questions.synthesize.checks import (
-    CONSTRAINTS,
+from dpframe.questions.synthesize.generator import (
+    Generator,
     RowDomain,
-    SynthesisRequest,
+    check_dtypes,
     common_schema,
     read_schema,
     row_domain,
     schema_text,
-    shape_from,
-    synthesis_request,
-    synthetic_plan,
 )
-from dpframe.questions.synthesize.generator import Generator, check_dtypes
-from dpframe.questions.synthesize.plan import SyntheticPlan
+from dpframe.questions.synthesize.plan import (
+    DEFAULT_HOT,
+    DEFAULT_WIDTH,
+    SyntheticPlan,
+    make_synthetic_plan,
+)
 from dpframe.sketches import _sketch as streams
 from dpframe.sketches import sketch_files
-from dpframe.sketches.hot_partition import HotPartition, Shape
+from dpframe.sketches.hot_partition import LARGEST, HotPartition, Shape
 from dpframe.sources.codes import counted_codes, schema_of
 from dpframe.sources.frames import require_columns, without_rows
 from dpframe.sources.source_relations import open_source
@@ -47,6 +60,79 @@ if TYPE_CHECKING:
 
     from dpframe.ledger import Ledger
     from dpframe.periods import Period
+
+
+SPLITS: tuple[Split, ...] = ("optimal", "uniform")
+
+CONSTRAINTS: Mapping[str, Constraint] = {
+    "depth": optional_whole(1, 60),
+    "k": optional_whole(1, LARGEST),
+    "width": optional_whole(1, LARGEST),
+    "rows": partial(whole_number, low=1, high=99),
+    "split": choice(SPLITS),
+}
+
+
+def shape_from(domain: Domain, given: CallArguments, seed: int) -> Shape:
+    """Sizes and hash seed of the sketch, from checked arguments."""
+    hot = DEFAULT_HOT if given["k"] is None else given["k"]
+    wide = DEFAULT_WIDTH if given["width"] is None else given["width"]
+    return Shape(domain.depth, hot, wide, given["rows"], seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SynthesisRequest:
+    """The request: a plan, and what rows can be.
+
+    ``seed`` is the seed of the hash functions, None for a random seed. ``schema`` and ``dtypes``,
+    the Arrow and pandas types of the columns, are set once a source is known.
+    """
+
+    wanted: RowDomain
+    plan: SyntheticPlan
+    seed: int | None = None
+    schema: pa.Schema | None = None
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def request(self) -> dict[str, object]:
+        return self.plan.request
+
+    @property
+    def budget(self) -> Budget:
+        return self.plan.budget
+
+
+def synthesis_request(given: CallArguments) -> SynthesisRequest:
+    """The request from checked arguments. Its plan has no schema, so the plan can only be
+    explained."""
+    wanted = row_domain(given["columns"], depth=given["depth"], keys=given["keys"])
+    seed = given["seed"]
+    shape = shape_from(wanted.domain, given, 0 if seed is None else seed)
+    return SynthesisRequest(
+        wanted=wanted, plan=synthetic_plan(wanted, shape, None, given), seed=seed
+    )
+
+
+def synthetic_plan(
+    wanted: RowDomain, shape: Shape, schema: pa.Schema | None, given: CallArguments
+) -> SyntheticPlan:
+    """The plan from checked arguments. Without a schema the plan can only be explained."""
+    user, most = given.get("user"), given.get("max_contributions")
+    if user is not None and most is None:
+        raise ParameterError(
+            f"max_contributions is missing for user ({user!r}). Say how many rows of each user "
+            "are counted; it must not be learned from the data."
+        )
+    return make_synthetic_plan(
+        domain=wanted.domain,
+        digest=wanted.digest,
+        schema="" if schema is None else schema_text(schema),
+        shape=shape,
+        split=given["split"],
+        epsilon=given["epsilon"],
+        unit=user_unit(user, None if user is None else "records", most),
+    )
 
 
 def fit_synthesis(asked: SynthesisRequest, source: object) -> SynthesisRequest:

@@ -16,7 +16,8 @@ import dpframe as dp
 from dpframe.asking.call_arguments import CallArguments
 from dpframe.budget import PrivacyUnit
 from dpframe.doors.cli.main import main
-from dpframe.questions.synthesize.checks import row_domain, shape_from, synthetic_plan
+from dpframe.questions.synthesize.ask import shape_from, synthetic_plan
+from dpframe.questions.synthesize.generator import row_domain
 from dpframe.sources.codes import counted_codes
 from tests.members import some
 from tests.unit.refusals import SECRET, Wrong, assert_refused, refusals
