@@ -22,11 +22,11 @@ from dpframe.measures.bins import (
     Bins,
     Each,
     Spacing,
+    Steps,
     ValueKind,
     bins_between,
     value_text,
 )
-from dpframe.measures.steps import Steps
 
 Kind = Literal["count", "sum", "mean", "distinct", "quantile", "quantiles", "histogram"]
 

@@ -55,6 +55,7 @@ from dpframe.accounting.losses import level_laws
 from dpframe.accounting.weighted_round_noise import RoundLaws
 from dpframe.counts import Counts, Ints, Nodes
 from dpframe.hierarchy import Kind
+from dpframe.measures.bins import Steps
 from dpframe.measures.measure import (
     AutoBound,
     BinVectors,
@@ -63,7 +64,6 @@ from dpframe.measures.measure import (
     Vector,
     vectors_of,
 )
-from dpframe.measures.steps import Steps
 from dpframe.mechanisms import offline_hhh, weighted_rounds
 from dpframe.mechanisms.bound_search import choose_bound, run_auto_bounds
 from dpframe.mechanisms.weighted_rounds import FoundNodes, LevelParts, SumBounds, WeightSource

@@ -31,7 +31,7 @@ import numpy as np
 
 from dpframe.budget import SHARE_GRID
 from dpframe.errors import ParameterError
-from dpframe.measures.steps import Steps
+from dpframe.measures.bins import Steps
 from dpframe.noise import NoiseTable, UnboundedNoise, law_of_facts
 from dpframe.postprocess.joint_noise import Noise, half_width, table_of
 from dpframe.postprocess.known_noise import (

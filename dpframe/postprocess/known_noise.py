@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
-from dpframe.measures.steps import Steps
+from dpframe.measures.bins import Steps
 from dpframe.noise import NoiseTable, UnboundedNoise, law_of_facts
 from dpframe.postprocess.consistency import Forest
 from dpframe.postprocess.joint_noise import half_width

@@ -15,7 +15,7 @@ join with counted nodes would read the leaves once more.
 
 **Measures**: whole numbers of a row are added up beside the counts, in the SQL of any engine.
 
-DuckDB's SQL is in :mod:`dpframe.measures.steps`. The SQL of other engines is here, and gives the
+DuckDB's SQL is in :mod:`dpframe.measures.bins`. The SQL of other engines is here, and gives the
 same numbers: the same floating-point product, and a rounding made of a floor and a comparison,
 since each engine rounds a half in its own way. No value is an error.
 """
@@ -34,7 +34,7 @@ from dpframe.dialects import WHOLE, Dialect
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy.portable import Keys
 from dpframe.hierarchy.portable_kinds import CellKeys, add_key_steps, keys_of, level_key_names
-from dpframe.measures.steps import Steps, outside_sql, present_sql, reach, value_sql
+from dpframe.measures.bins import Steps, outside_sql, present_sql, reach, value_sql
 from dpframe.sources.cell_leaves import one_to
 
 UNIT = Steps(0.0, 1.0)

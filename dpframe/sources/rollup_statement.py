@@ -276,8 +276,11 @@ def source_sql(
     user_type: str | None,
     view: str,
     beside: Mapping[str, str] | None = None,
+    again: bool = False,
 ) -> tuple[str, tuple[str, ...]]:
-    """The CTE ``source``, and the types of its columns; ``beside`` adds columns (SQL by name)."""
+    """The CTE ``source``, and the types of its columns; ``beside`` adds columns (SQL by name).
+    ``again`` says that the source may be read once more where it stands, so that nothing holds its
+    rows."""
     named = zip(hierarchy.source_columns, types, strict=True)
     columns = [_grouped_column_sql(*pair, hierarchy.reads_text) for pair in named]
     chosen = [f"{sql} AS c{i}" for i, (sql, _) in enumerate(columns)]
@@ -288,7 +291,8 @@ def source_sql(
         read = measure_sql(value, unit.worth) if unit.measured else weight_sql(value, unit.most)
         weight = [f"{read} AS w"]
     more = [f"{sql} AS {name}" for name, sql in (beside or {}).items()]
-    source = f"source AS (SELECT {', '.join(chosen + user + weight + more)} FROM {view})"
+    rows = f"SELECT {', '.join(chosen + user + weight + more)} FROM {view}"
+    source = f"source AS {'NOT MATERIALIZED ' if again else ''}({rows})"
     return source, tuple(kind for _, kind in columns)
 
 

@@ -64,13 +64,10 @@ from numpy.typing import NDArray
 
 from dpframe._duck import VIEW
 from dpframe.budget import PrivacyUnit
-from dpframe.common.texts import ascending_order, identifier, literal
+from dpframe.common.texts import ascending_order, literal
 from dpframe.hierarchy import Hierarchy, Kind
 from dpframe.hierarchy._base import level_key_sql, pack_key
-from dpframe.hierarchy._date import moment_sql
-from dpframe.measures.bins import ValueKind
-from dpframe.measures.measure import GRID, BinVectors, Distinct, Vector
-from dpframe.measures.steps import value_sql
+from dpframe.measures.measure import GRID, Distinct, Vector
 from dpframe.sources.cell_leaves import finest_columns, keyed_sql, row_hash, same_key_sql
 from dpframe.sources.portable_sql import Summand
 from dpframe.sources.rollup_statement import exact_column_sql, source_sql
@@ -473,130 +470,6 @@ def parts_statement(
     return (
         f"WITH {', '.join(parts)} SELECT part{total} FROM (SELECT part{shown} FROM {rows}) "
         "GROUP BY part"
-    )
-
-
-def binned_sql(column: str, duckdb_type: str, kind: ValueKind) -> str:
-    """SQL of a value as the floating-point number that bins are of; NULL for what is no value. No
-    value is an error."""
-    if kind == "number":
-        number = f"TRY_CAST({column} AS DOUBLE)"
-        return f"CASE WHEN isfinite({number}) THEN {number} END"
-    if kind == "duration":
-        return f"epoch(TRY_CAST({column} AS INTERVAL))"
-    return f"epoch({moment_sql(column, duckdb_type)})"  # NULL for infinite times
-
-
-def bins_statement(
-    hierarchy: Hierarchy,
-    unit: PrivacyUnit,
-    vectors: BinVectors,
-    nodes: ReportedNodes,
-    *,
-    types: tuple[str, ...],
-    user_type: str | None,
-    value_type: str,
-    again: bool,
-) -> str:
-    """The statement. By record it returns ``part, v`` of every value, which is counted elsewhere:
-    to group rows by part and bin takes four times as long. ``again`` says that the source may be
-    read twice, so that nothing holds its rows.
-
-    By user it returns ``part, bin, n``, without what is 0: ``n`` adds up the part of each user's
-    values that is there, of ``vectors.unit`` units a user, rounded down. A user has as many units
-    at most. It depends on this user alone.
-    """
-    if vectors.each != "row":
-        return _user_bins_statement(
-            hierarchy,
-            unit,
-            vectors,
-            nodes,
-            types=types,
-            user_type=user_type,
-            value_type=value_type,
-        )
-    source, types = source_sql(
-        hierarchy,
-        unit,
-        types=types,
-        user_type=user_type,
-        view=VIEW,
-        beside={"v": binned_sql(identifier(vectors.column), value_type, vectors.value)},
-    )
-    by_user = unit.user is not None
-    user, valued = "u, " if by_user else "", "(FROM source WHERE v IS NOT NULL)"
-    parts = [
-        source,
-        f"keyed AS NOT MATERIALIZED ({keyed_sql(hierarchy, types, valued, user + 'v')})",
-    ]
-    if hierarchy.has_cells or by_user:
-        parts += leaf_places_ctes(hierarchy, types, nodes)
-    else:  # without the values, keys are found by reading less
-        parts.append(f"keys AS NOT MATERIALIZED ({keyed_sql(hierarchy, types, 'source', '')})")
-        parts += node_places_ctes(hierarchy, types, nodes, "keys")
-    placed = keyed_leaves_join(hierarchy, nodes)
-    if not by_user:
-        whole = f"WITH {', '.join(parts)} SELECT part, v FROM {placed}"
-        return whole.replace("source AS (", "source AS NOT MATERIALIZED (", 1) if again else whole
-    parts += [
-        f"sums AS (SELECT u, part, {vectors.bins.place_sql('v')} AS bin, count(*) AS n FROM "
-        f"{placed} GROUP BY u, part, bin)",
-        "users AS (SELECT u, sum(n)::BIGINT AS all_n FROM sums GROUP BY u)",
-        f"bounded AS (SELECT part, bin, ({vectors.unit} * n) // all_n AS n FROM sums JOIN "
-        "users ON sums.u IS NOT DISTINCT FROM users.u)",
-    ]
-    return (
-        f"WITH {', '.join(parts)} SELECT part, bin, sum(n)::BIGINT AS n FROM bounded "
-        "GROUP BY part, bin"
-    )
-
-
-def _user_bins_statement(
-    hierarchy: Hierarchy,
-    unit: PrivacyUnit,
-    vectors: BinVectors,
-    nodes: ReportedNodes,
-    *,
-    types: tuple[str, ...],
-    user_type: str | None,
-    value_type: str,
-) -> str:
-    """As :func:`bins_statement`, for the total or mean of each user at every node.
-
-    Values are added up in whole steps, so that a total does not depend on the order of rows. A user
-    has ``vectors.unit`` units at each level, divided evenly over the nodes where they have values.
-    """
-    steps = vectors.steps
-    number = binned_sql(identifier(vectors.column), value_type, vectors.value)
-    source, types = source_sql(
-        hierarchy,
-        unit,
-        types=types,
-        user_type=user_type,
-        view=VIEW,
-        beside={"v": value_sql(number, steps, clipped=False)},
-    )
-    levels, root = ([], "part") if hierarchy.has_cells else (reported_levels(nodes), "0")
-    at = "".join(f", n{level}" for level in levels)
-    times = " * n" if vectors.each == "mean" else ""
-    place = vectors.bins.place_sql("x", lambda edge: f"(({steps.of(edge)})::HUGEINT{times})")
-    parts = [
-        source,
-        f"keyed AS NOT MATERIALIZED "
-        f"({keyed_sql(hierarchy, types, '(FROM source WHERE v IS NOT NULL)', 'u, v')})",
-        *leaf_places_ctes(hierarchy, types, nodes),
-        f"placed AS (SELECT u, v, {root} AS n0{at} FROM {keyed_leaves_join(hierarchy, nodes)})",
-    ]
-    each = " UNION ALL ".join(
-        f"SELECT n{level} AS part, {place} AS bin, count(*) OVER (PARTITION BY u) AS k FROM "
-        f"(SELECT u, n{level}, sum(v)::HUGEINT AS x, count(*) AS n FROM placed "
-        f"WHERE n{level} IS NOT NULL GROUP BY u, n{level})"
-        for level in (0, *levels)
-    )
-    return (
-        f"WITH {', '.join(parts)} SELECT part, bin, sum({vectors.unit} // k)::BIGINT AS n FROM "
-        f"({each}) GROUP BY part, bin"
     )
 
 

@@ -14,7 +14,7 @@ import pytest
 import dpframe as dp
 from dpframe.dialects import DIALECTS
 from dpframe.errors import ColumnError, ParameterError, SourceError
-from dpframe.measures.steps import Steps, reach
+from dpframe.measures.bins import Steps, reach
 from dpframe.sources.portable_sql import Summand, rounded_sql
 from dpframe.testing import seeded_noise
 from tests import engines

@@ -22,8 +22,7 @@ from dpframe.measures.bins import Bins
 from dpframe.mechanisms import rollup
 from dpframe.mechanisms.rollup import BinLaw
 from dpframe.questions.rollup.plan import RollupPlan
-from dpframe.sources import rollup_parts
-from dpframe.sources import segment_places as parts_statement
+from dpframe.sources import bin_statements, rollup_parts
 
 from .rollup_outputs import (
     Law,
@@ -153,14 +152,14 @@ def changed_statement(old: str, new: str) -> Plant:
     """The statement of bins, with another text in the place of one."""
 
     def plant(patch: pytest.MonkeyPatch) -> None:
-        made = parts_statement.bins_statement
+        made = bin_statements.bins_statement
 
         def planted(*given: Any, **more: Any) -> str:
             text = made(*given, **more)
             assert text.count(old) == 1
             return text.replace(old, new)
 
-        patch.setattr(parts_statement, "bins_statement", planted)
+        patch.setattr(bin_statements, "bins_statement", planted)
 
     return plant
 
@@ -190,7 +189,7 @@ BY_STATEMENT: dict[str, tuple[str | None, Plant]] = {
     ),
     "a record in two bins": (
         None,
-        changed_statement("SELECT part, v FROM", "SELECT part, unnest([v, v + 2]) AS v FROM"),
+        changed_statement("AS code, v FROM", "AS code, unnest([v, v + 2]) AS v FROM"),
     ),
     "parts by true numbers": (None, pooled_by_true_numbers),
 }
@@ -301,7 +300,7 @@ def test_no_user_whose_totals_are_in_bins_loses_more_than_epsilon(each: Any) -> 
 
     assert 0.99 * plan.epsilon_spent < largest() <= plan.epsilon_spent
     with pytest.MonkeyPatch.context() as patch:
-        changed_statement("sum(1048576 // k)", "sum(1048576)")(patch)
+        changed_statement("1048576 // k AS n", "1048576 AS n")(patch)
         assert largest() > plan.epsilon_spent
 
 

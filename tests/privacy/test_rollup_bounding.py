@@ -25,7 +25,7 @@ import dpframe as dp
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.measures import measure as dpm
-from dpframe.measures import steps
+from dpframe.measures.bins import FARTHEST, Steps, value_sql
 from dpframe.measures.measure import (
     GRID,
     LARGEST,
@@ -36,7 +36,6 @@ from dpframe.measures.measure import (
     vectors_of,
 )
 from dpframe.measures.measure import LEAST as FIRST
-from dpframe.measures.steps import FARTHEST, Steps
 from dpframe.mechanisms.rollup import Nodes
 from dpframe.sources import rollup_parts as sources
 from dpframe.sources import segment_places as parts_statement
@@ -302,7 +301,7 @@ def test_a_bound_in_steps_is_what_the_statement_makes_of_it() -> None:
     ends = [*((0.0, x) for x in near_halves), *((-x, 0.0) for x in near_halves)]
     for times in (1.0, 1.5):
         each = ", ".join(
-            steps.value_sql(f"({times * (high or low)!r})::DOUBLE", Steps(low, high), clipped=True)
+            value_sql(f"({times * (high or low)!r})::DOUBLE", Steps(low, high), clipped=True)
             for low, high in ends
         )
         found = duckdb.sql(f"SELECT {each}").fetchall()[0]

@@ -6,12 +6,15 @@ or one user, moves numbers of values, bins and groups of bins by at most one uni
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
+import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from decimal import Decimal
 from pathlib import Path as File
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -29,8 +32,8 @@ from dpframe.hierarchy import Cells, as_hierarchies
 from dpframe.measures.bins import Bins
 from dpframe.measures.measure import GRID, BinVectors, Measure, bin_vectors_of
 from dpframe.mechanisms.rollup import Selection, shown_nodes
+from dpframe.sources import bin_statements as statements
 from dpframe.sources import rollup_parts as sources
-from dpframe.sources import segment_places as statements
 from tests import naive
 from tests.members import some
 from tests.rollups import Silent
@@ -362,6 +365,139 @@ def test_no_value_of_a_type_is_an_error(kind: str, unit: PrivacyUnit) -> None:
         assert bool(found.sum()) == bool(LIMITS[kind])
 
 
+# -- codes of keys ---------------------------------------------------------------------------------
+
+WHOLE_TYPES = {
+    "TINYINT": (-(2**7), 2**7 - 1),
+    "SMALLINT": (-(2**15), 2**15 - 1),
+    "INTEGER": (-(2**31), 2**31 - 1),
+    "BIGINT": (-(2**63), 2**63 - 1),
+    "UTINYINT": (0, 2**8 - 1),
+    "USMALLINT": (0, 2**16 - 1),
+    "UINTEGER": (0, 2**32 - 1),
+}
+"""Types of keys that have codes, and their ends."""
+
+Pair = tuple[Any, ...]
+
+
+def read_codes(
+    con: duckdb.DuckDBPyConnection, kind: str, rows: Iterable[Pair], codes: statements.KeyCodes
+) -> list[int]:
+    """The part of every row, by its code."""
+    each = ", ".join(f"({i}, {a}, {b})" for i, (a, b) in enumerate(rows)).replace("None", "NULL")
+    keyed = f"SELECT i, a::{kind} AS k1, b::{kind} AS k2 FROM (VALUES {each}) rows(i, a, b)"
+    asked = f"SELECT ({codes.sql})::UINTEGER AS code FROM ({keyed}) ORDER BY i"
+    return [int(codes.parts[code]) for (code,) in con.sql(asked).fetchall()]
+
+
+def public_nodes(paths: Iterable[tuple[Any, ...]]) -> Any:
+    """Nodes with these paths, after the root."""
+    every = [(), *paths]
+    keys = [
+        pa.chunked_array([[str(p[i]) if i < len(p) and p[i] is not None else None for p in every]])
+        for i in range(2)
+    ]
+    keys = [key.cast(pa.string()) for key in keys]
+    return SimpleNamespace(level=np.array([len(p) for p in every]), keys=tuple(keys))
+
+
+@pytest.mark.parametrize("kind", WHOLE_TYPES)
+def test_codes_of_every_number_tell_the_part(kind: str) -> None:
+    """Law, by enumeration: each pair of numbers, at the ends of a type and next to reported ones,
+    lies in the part of the finest reported node above it, whichever nodes are reported: the ends of
+    the type, NULL, and numbers between others."""
+    low, high = WHOLE_TYPES[kind]
+    con = duckdb.connect()
+    for one, two, three, four, far in (
+        (*range(low, low + 4), high),
+        (*range(high, high - 4, -1), low),
+    ):
+        rows = [*itertools.product([one, two, three, four, far, None], repeat=2)]
+        ends: list[Any] = [(one,), (three,), (one, two), (three, None), (None,), (None, one)]
+        for chosen in itertools.product([False, True], repeat=len(ends)):
+            shown = [(), *itertools.compress(ends, chosen)]
+            codes = statements.key_codes(BOTH, (kind, kind), public_nodes(shown[1:]))
+            assert codes is not None
+            wanted = [shown.index(naive.part_of(row, shown)) for row in rows]
+            assert read_codes(con, kind, rows, codes) == wanted
+
+
+def test_public_facts_alone_decide_whether_keys_have_codes() -> None:
+    """Law: types of other kinds, other texts and numbers far from each other have none, and no row
+    is looked at."""
+    whole, far = ("BIGINT", "INTEGER"), statements.MOST_CODES
+    near = public_nodes([(1,), (1, 5)])
+    assert statements.key_codes(BOTH, whole, near) is not None
+    assert statements.key_codes(BOTH, ("BIGINT", "VARCHAR"), near) is None
+    assert statements.key_codes(dp.path("p", depth=3), ("VARCHAR",), near) is None
+    assert statements.key_codes(BOTH, whole, public_nodes([(1,), (far,)])) is None
+    assert statements.key_codes(BOTH, whole, public_nodes([(-(2**63),), (2**63 - 1,)])) is None
+    for text in ("01", "+1", "1.0", " 1", "x", "9223372036854775808", "-0", ""):
+        assert statements.key_codes(BOTH, whole, public_nodes([(text,)])) is None
+
+
+@pytest.mark.parametrize("invalid", ["count", "drop"])
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_values_are_counted_alike_with_codes_and_by_a_join(
+    invalid: Any, data: st.DataObject
+) -> None:
+    """Law: numbers in bins are those of the twin, both ways; a record moves them by one at most."""
+    own = st.sampled_from([None, -1, 0, 1, 2, 7])
+    rows = data.draw(st.lists(st.tuples(own, own, st.sampled_from([None, 0.0, 3.5])), max_size=14))
+    node = st.sampled_from([-1, 0, 2])
+    keys = data.draw(st.lists(st.tuples(node, node), min_size=1, unique=True))
+    hierarchy, measure = dp.columns("a", "b", invalid=invalid), KINDS["numbers"][0]
+    both = []
+    for kept in (rows, rows[1:]):
+        columns = [list(c) for c in zip(*kept, strict=True)] or [[], [], []]
+        kinds = zip("abv", columns, (pa.int16(), pa.int64(), pa.float64()), strict=True)
+        table = pa.table({name: pa.array(c, k) for name, c, k in kinds})
+        found = []
+        for most in (statements.MOST_CODES, 0):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(statements, "MOST_CODES", most)
+                shown, numbers = in_bins(table, RECORD, measure, keys, hierarchy)
+            found.append(numbers.tolist())
+        each = [
+            (None, naive.part_of(tuple(None if k is None else str(k) for k in (a, b)), shown), v)
+            for a, b, v in kept
+            if invalid == "count" or (a is not None and b is not None)
+        ]
+        wanted = slow_bins(each, measure.bins, by_user=False)
+        assert found == [[wanted[part] for part in shown]] * 2
+        both.append(np.array(found[0]))
+    assert np.abs(both[0] - both[1]).sum() <= 1
+
+
+CODES_PLANTED = {
+    "NULL is another number": ("WHEN k1 IS NULL THEN 1", "WHEN k1 IS NULL THEN 0"),
+    "the number beyond the last one": ("BETWEEN 1 AND 3", "BETWEEN 1 AND 4"),
+    "the number before the first one": ("BETWEEN 1 AND 3", "BETWEEN 0 AND 3"),
+    "the digit of a coarser level": (") * 5 + CASE WHEN k2", ") * 4 + CASE WHEN k2"),
+}
+
+
+@pytest.mark.parametrize("name", CODES_PLANTED)
+def test_the_twin_sees_wrong_codes(name: str) -> None:
+    """Planted bugs: some row is in another part."""
+    old, new = CODES_PLANTED[name]
+    shown: list[Any] = [(), (1,), (3,), (None,), (1, 4), (3, 5), (3, 6)]
+    rows: list[Any] = [*itertools.product([None, 0, 1, 2, 3, 4, 5, 6, 7], repeat=2)]
+    codes = statements.key_codes(BOTH, ("BIGINT", "BIGINT"), public_nodes(shown[1:]))
+    wanted = [shown.index(naive.part_of(row, shown)) for row in rows]
+    assert codes is not None
+    assert read_codes(duckdb.connect(), "BIGINT", rows, codes) == wanted
+    assert codes.sql.count(old) == 1
+    planted = dataclasses.replace(codes, sql=codes.sql.replace(old, new))
+    try:
+        found = read_codes(duckdb.connect(), "BIGINT", rows, planted)
+    except IndexError:  # beyond the table
+        return
+    assert found != wanted
+
+
 # -- the place of a value --------------------------------------------------------------------------
 
 FLOATS = st.floats(-1e15, 1e15, allow_nan=False)
@@ -394,10 +530,10 @@ def test_a_value_has_one_place(edges: list[float], more: list[float]) -> None:
 PLANTED = {
     "NULL counted": (
         RECORD,
-        "(FROM source WHERE v IS NOT NULL)",
-        "(SELECT * REPLACE (coalesce(v, 5) AS v) FROM source)",
+        "(FROM source WHERE isfinite(v))",
+        "(SELECT * REPLACE (CASE WHEN isfinite(v) THEN v ELSE 5 END AS v) FROM source)",
     ),
-    "NULL counted as a value of a user": (USER, "(FROM source WHERE v IS NOT NULL)", "source"),
+    "NULL counted as a value of a user": (USER, "(FROM source WHERE isfinite(v))", "source"),
     "a user in two bins": (USER, "(1048576 * n) // all_n", "1048576"),
     "a user divided over values that do not count": (USER, "sum(n)::BIGINT AS all_n", "9 AS all_n"),
 }

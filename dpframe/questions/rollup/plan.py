@@ -24,9 +24,8 @@ from dpframe.asking.level_plan import cell_facts
 from dpframe.asking.privacy_receipt import Receipt, Sight
 from dpframe.budget import Budget, ItemsUnit
 from dpframe.errors import BudgetError
-from dpframe.measures.bins import spoken_value
+from dpframe.measures.bins import WHOLE_DIGITS, spoken_value
 from dpframe.measures.measure import Measure, bin_vectors_of, distinct_of, searches_of
-from dpframe.measures.steps import WHOLE_DIGITS
 from dpframe.mechanisms import rollup
 from dpframe.mechanisms.rollup import (
     BinLaw,

@@ -21,7 +21,7 @@ from dpframe.budget import PrivacyUnit
 from dpframe.counts import python_integers
 from dpframe.errors import ColumnError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
-from dpframe.measures.steps import Steps
+from dpframe.measures.bins import Steps
 from dpframe.sources import exact_trees as tables
 from dpframe.sources.portable_sql import Summand, values_to_count
 from tests import strategies as nasty
