@@ -234,6 +234,9 @@ def _value_codes(array: pa.Array) -> Codes:
 
 
 def _text_codes(array: pa.Array) -> Codes:
+    if len(array) > AT_ONCE:  # long texts take memory in every form
+        starts = range(0, len(array), AT_ONCE)
+        return np.concatenate([_text_codes(array.slice(start, AT_ONCE)) for start in starts])
     if not pa.types.is_large_binary(array.type):
         try:
             array = array.cast(pa.large_string()).cast(pa.large_binary())
@@ -245,3 +248,7 @@ def _text_codes(array: pa.Array) -> Codes:
     known = np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
     where: NDArray[np.int64] = coded.indices.to_numpy(zero_copy_only=False)
     return known[where]
+
+
+AT_ONCE = 2**14
+"""Texts whose numbers are found at once."""

@@ -172,14 +172,17 @@ class NodeBins:
     ) -> NodeBins:
         """Merge noisy numbers in bins and, if there are any, in groups of bins, in units; both are
         sums over the parts of every node."""
-        own, ratio = numbers[0].astype(np.float64), float(scales[-1] / scales[0]) ** 2
-        if bins.groups:
-            each = np.asarray(bins.groups)
-            apart = numbers[1] - np.add.reduceat(own, bins.group_starts, axis=1)
-            own += np.repeat(apart / (ratio + each), each, axis=1)
+        whole, ratio = np.empty_like(numbers[0]), float(scales[-1] / scales[0]) ** 2
+        for rows in _blocks(len(whole)):
+            own = numbers[0][rows].astype(np.float64)
+            if bins.groups:
+                each = np.asarray(bins.groups)
+                apart = numbers[1][rows] - np.add.reduceat(own, bins.group_starts, axis=1)
+                own += np.repeat(apart / (ratio + each), each, axis=1)
+            whole[rows] = whole_bins(own, unit)
         return cls(
             bins=bins,
-            numbers=whole_bins(own, unit),
+            numbers=whole,
             parts=parts,
             scale=float(scales[0]),
             ratio=ratio,
@@ -237,8 +240,7 @@ class NodeBins:
         three are: a bin ends before its upper edge."""
         n = len(self.numbers)
         if n > AT_ONCE:
-            blocks = [slice(start, start + AT_ONCE) for start in range(0, n, AT_ONCE)]
-            some = [self._of_rows(block).quantile(at, confidence, grain) for block in blocks]
+            some = [self._of_rows(rows).quantile(at, confidence, grain) for rows in _blocks(n)]
             return Quantile(
                 **{k: np.concatenate([getattr(one, k) for one in some]) for k in QUANTILE_FIELDS}
             )
@@ -295,7 +297,11 @@ class NodeBins:
 
 
 AT_ONCE = 2**12
-"""Nodes whose quantiles are found at once: what is computed for them stays in the cache."""
+"""Nodes that are computed at once: what that takes stays in the cache."""
+
+
+def _blocks(n: int) -> list[slice]:
+    return [slice(start, start + AT_ONCE) for start in range(0, n, AT_ONCE)]
 
 
 def _round_in_bin(value: Reals, wide: Reals) -> Reals:
@@ -534,11 +540,14 @@ QUANTILE_FIELDS = tuple(Quantile.__dataclass_fields__)
 
 def bin_texts(numbers: Whole) -> pa.Array:
     """The numbers of every node as a text, ``[1, 0, 2]``, which SQL and JSON read as a list."""
-    n, size = numbers.shape
-    texts = pa.array(numbers.ravel()).cast(pa.string())
-    ends = pa.array(size * np.arange(n + 1), pa.int32())
-    joined = pc.binary_join(pa.ListArray.from_arrays(ends, texts), ", ")
-    return pc.binary_join_element_wise("[", joined, "]", "")
+    written = [pa.array([], pa.string())]
+    for rows in _blocks(len(numbers)):
+        n, size = numbers[rows].shape
+        texts = pa.array(numbers[rows].ravel()).cast(pa.string())
+        ends = pa.array(size * np.arange(n + 1), pa.int32())
+        joined = pc.binary_join(pa.ListArray.from_arrays(ends, texts), ", ")
+        written.append(pc.binary_join_element_wise("[", joined, "]", ""))
+    return pa.concat_arrays(written)
 
 
 def bins_of_texts(texts: Sequence[str], size: int) -> Whole:

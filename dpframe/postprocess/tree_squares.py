@@ -411,11 +411,19 @@ def rounded_parts(forest: Forest, part: NDArray[np.float64]) -> Whole:
 
 
 def totals_of(forest: Forest, part: NDArray[_Number]) -> NDArray[_Number]:
-    """Exact totals of whole parts, in the order of the nodes; in int64 sums must be below 2**63."""
-    total = part[forest.order]
+    """Exact totals of whole parts, one or a row of them a node, in the order of the nodes; in int64
+    sums must be below 2**63."""
+    total = part.copy()
     for top, here, group in reversed(list(forest.levels())):
-        np.add.at(total[top], group, total[here])
-    return forest.restore(total)
+        below, above = forest.order[here], forest.order[top][group]
+        for start in range(0, len(below), AT_ONCE):
+            some = slice(start, start + AT_ONCE)
+            np.add.at(total, above[some], total[below[some]])
+    return total
+
+
+AT_ONCE = 2**12
+"""Nodes that are added up at once: copies of rows of all of them would double the memory."""
 
 
 def _preorder(forest: Forest) -> NDArray[np.int64]:

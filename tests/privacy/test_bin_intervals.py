@@ -61,9 +61,14 @@ def merge_matrix(bins: Bins, ratio: float) -> tuple[Reals, Reals]:
     return np.linalg.solve(weighted @ design, weighted), variances
 
 
+@pytest.mark.parametrize("at_once", [2, 5])
 @pytest.mark.parametrize("count", [4, 22, 48, 64, 150])
-def test_bins_and_groups_are_merged_by_least_squares(count: int) -> None:
-    """Law: the estimate is numpy's solution, to half a record in every sum of the first bins."""
+def test_bins_and_groups_are_merged_by_least_squares(
+    count: int, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law: the estimate is numpy's solution, to half a record in every sum of the first bins,
+    however many nodes are computed at once; and texts tell all of it."""
+    monkeypatch.setattr(quantiles, "AT_ONCE", at_once)
     bins, r = bins_of(count), np.random.default_rng(count)
     assert bool(bins.groups) is (bins.size >= FEWEST_GROUPED)
     assert sum(bins.groups) == (bins.size if bins.groups else 0)
@@ -82,6 +87,8 @@ def test_bins_and_groups_are_merged_by_least_squares(count: int) -> None:
     assert np.abs(np.cumsum(node.numbers - wanted, axis=1)).max() <= 0.5 + 1e-4
     if bins.groups:  # the merge does something
         assert np.abs(wanted - own).max() > 1000
+    texts = quantiles.bin_texts(node.numbers).to_pylist()
+    assert texts == [str(row) for row in node.numbers.tolist()]
 
 
 @settings(max_examples=20, deadline=None)

@@ -189,8 +189,12 @@ def test_other_types_of_the_same_values_are_the_release(
     assert "frame" not in again.dp.receipt
 
 
-def test_a_digest_is_of_values_whatever_holds_them() -> None:
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_a_digest_is_of_values_whatever_holds_them(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whole numbers, missing values, texts and times have one code in every type."""
+    monkeypatch.setattr("dpframe.common.digest.AT_ONCE", at_once)
     times = pd.to_datetime(["2020-01-01", None])
     same: list[list[Any]] = [
         [pd.array([1, None], "Int64"), [1.0, np.nan], [Decimal("1.00"), None]],

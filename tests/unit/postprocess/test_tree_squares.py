@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
+from dpframe.postprocess import tree_squares
 from dpframe.postprocess.tree_squares import (
     checked_forest,
     largest_shares,
@@ -201,6 +202,19 @@ def test_parts_and_totals_are_less_than_one_from_what_they_were(tree: NDArray[np
         assert totals.tolist() == exact(tree, whole)
         assert (np.abs(whole - part) < 1).all()
         assert (np.abs(totals - covered_matrix(tree) @ part) < 1 + 1e-6).all()
+
+
+@pytest.mark.parametrize("tree", TREES.values(), ids=TREES)
+def test_rows_of_parts_have_the_totals_of_each_column(
+    tree: NDArray[np.int64], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many nodes are added up at once."""
+    monkeypatch.setattr(tree_squares, "AT_ONCE", 3)
+    part = np.random.default_rng(1).integers(-(10**9), 10**9, (len(tree), 4))
+    kept = part.copy()
+    totals = totals_of(checked_forest(tree), part)
+    assert totals.T.tolist() == [exact(tree, column) for column in part.T]
+    assert (part == kept).all()
 
 
 def test_rounding_each_part_alone_is_rejected_by_the_same_check() -> None:
