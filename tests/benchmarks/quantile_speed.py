@@ -2,9 +2,9 @@
 
 Run with ``python -m tests.benchmarks.quantile_speed [--pairs 5]``. Both are ``dp.rollup`` by
 record, of 1e7 rows in a Parquet file, with three columns of whole numbers, 20 by 50 by 100, and
-amounts in 64 bins; at a threshold that shows some 1,000 nodes, and at the smallest,
-which shows most of
-all 101,021. Every measurement is a process of its own, which makes one call that is not counted.
+amounts in 64 bins; at a threshold that shows some 1,000 nodes, and at the smallest, which shows
+most of all 101,021. Every measurement is a process of its own, which makes one call that is not
+counted.
 """
 
 from __future__ import annotations
