@@ -5,7 +5,7 @@ integer of the operating system, so the probability of every outcome is exactly
 ``weight / 2**64`` and nothing about the sampler is approximated. This is the only module
 that touches randomness.
 
-Noise without bounds, which delta = 0 needs, is drawn by rejection on whole numbers: exact too.
+Noise without bounds, which delta = 0 needs, inverts as many bits as an outcome takes: exact too.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import math
 import os
 import re
 import uuid
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -315,37 +316,142 @@ def rounded_up(scale: Fraction) -> Fraction:
 def unbounded_laplace(scale: Fraction, n: int) -> NDArray[np.int64]:
     """n draws of discrete Laplace noise, P(z) proportional to exp(-|z|/scale) for every integer.
 
-    Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy" (2020), Algorithm 2,
-    with many draws of a round at once. Nothing is rounded.
+    Let q = exp(-1/scale), and P(g) = (1 - q) q^g for g = 0, 1, ... Then z is -1 - g with
+    probability q/(1 + q), else g. So z = 0 comes once, and P(z) = (1 - q)/(1 + q) q^abs(z). The m
+    low bits of g are independent of its other bits: the law of g is a product over its bits.
+
+    The other bits and the sign invert one uniform number whose bits are drawn as they are needed.
+    The first 32 decide, but for about one draw in 2^21. The low bits are uniform and kept with
+    probability exp(-low/scale). Nothing is rounded, and no floating-point number takes part.
 
     Parameters
     ----------
     scale
         Above 0, numerator and denominator below 2**62.
+
+    Raises
+    ------
+    OverflowError
+        A draw is beyond 64 bits: below one in 10^13 for scales up to 2^58.
     """
-    t, s = scale.numerator, scale.denominator
-    if not 0 < t < 2**62 > s:
+    if not 0 < scale.numerator < 2**62 > scale.denominator:
         raise ValueError("scale must be a positive fraction of integers below 2**62")
+    edges, values, m = _inverse(scale)
     out = np.empty(n, dtype=np.int64)
     for start in range(0, n, AT_ONCE):
-        waiting = np.arange(start, min(start + AT_ONCE, n))
-        while len(waiting):
-            size = len(waiting)
-            u, v = uniform(t, size), _successes(size)
-            kept = _exp_chance(u, t)
-            if t * (int(v.max()) + 1) < 2**63:
-                magnitude = (u + t * v) // s
-            else:
-                magnitude = ((u.astype(object) + t * v.astype(object)) // s).astype(np.int64)
-            negative = uniform(2, size) == 1
-            kept &= ~(negative & (magnitude == 0))  # zero would come twice
-            out[waiting[kept]] = np.where(negative, -magnitude, magnitude)[kept]
-            waiting = waiting[~kept]
+        bits = _bits(min(AT_ONCE, n - start))
+        z = values[np.searchsorted(edges, bits, side="right")]
+        for at in np.flatnonzero(z == UNDECIDED).tolist():
+            z[at] = _decided_by_more(scale, m, int(bits[at]) >> 32)
+        if m:
+            z ^= _low_bits(bits, scale, m)  # of a negative z, all bits are flipped
+        out[start : start + AT_ONCE] = z
     return out
 
 
-AT_ONCE = 2**18
+AT_ONCE = 2**16
 """Draws of a round: with more of them memory grows, and time does not fall."""
+
+COINS = 3
+"""Coins that stand for a chance above every low/scale: 2^m is at most an eighth of the scale."""
+
+UNDECIDED = np.iinfo(np.int64).min
+
+
+@lru_cache(maxsize=64)
+def _inverse(scale: Fraction) -> tuple[NDArray[np.uint64], NDArray[np.int64], int]:
+    """Edges of 64 bits, the z with low bits 0 between each two of them, and m."""
+    m = max(0, math.floor(scale / 2**COINS).bit_length() - 1)
+    edges = _edges(scale, m, 32)
+    values = np.full(len(edges) + 1, UNDECIDED)
+    for place in range(2, len(values), 2):
+        value = _value(edges, place, m)
+        if abs(value) < 2**63:  # else what is slow raises
+            values[place] = value
+    return np.array(edges, dtype=np.uint64) << np.uint64(32), values, m
+
+
+def _value(edges: Sequence[int], place: int, m: int) -> int:
+    """The z, with low bits 0, of what has ``place`` edges at or below it."""
+    outcome = (len(edges) - place) // 2
+    return outcome // 2 << m ^ -(outcome % 2)
+
+
+def _edges(scale: Fraction, m: int, bits: int) -> list[int]:
+    """Whole numbers around 2**bits P(outcome >= j) for j = .., 2, 1: for each, one that is at most
+    this large, then one that is at least. They ascend.
+
+    Outcome 2h is h = g >> m with z >= 0, and 2h + 1 is this h with z < 0. With r = q^(2^m),
+    P(outcome >= 2h) = r^h, and P(outcome >= 2h + 1) = r^h (q + r)/(1 + q). The list ends where
+    whole numbers no longer part two j.
+    """
+    digits = bits + 32
+    one = 1 << digits
+    q, r = _exponential(1 / scale, digits), _exponential(2**m / scale, digits)
+    # grows in q and in r, as r <= 1
+    nonnegative = (
+        (q[0] + r[0] << digits) // (one + q[0]),
+        -((-q[1] - r[1] << digits) // (one + q[1])),
+    )
+    low, high, out = one, one, [1 << bits]
+    while True:
+        for factor in (nonnegative, r):
+            below, above = low * factor[0] >> digits, -(-high * factor[1] >> digits)
+            if -(-above >> 32) >= out[-1]:
+                return out[:0:-1]
+            out += [-(-above >> 32), below >> 32]
+        low, high = below, above
+
+
+def _exponential(x: Fraction, bits: int) -> tuple[int, int]:
+    """Whole numbers at most and at least 2**bits exp(-x), for x > 0, few units apart.
+
+    By (1 - x/n)^n <= exp(-x) <= (1 + x/n)^-n, squared until n = 2^k; each step rounds outwards.
+    """
+    if x >= bits:
+        return 0, 1
+    k = bits + 2 * bits.bit_length()
+    digits = bits + k + 8
+    low, high = math.floor((1 - x / 2**k) * 2**digits), math.ceil(2**digits / (1 + x / 2**k))
+    for _ in range(k):
+        low, high = low * low >> digits, -(-high * high >> digits)
+    return low >> digits - bits, -(-high >> digits - bits)
+
+
+def _decided_by_more(scale: Fraction, m: int, known: int) -> int:
+    """The z with low bits 0 of a uniform number that begins with 32 known bits."""
+    bits = 32
+    while True:
+        known, bits = known << 64 | int(_bits(1)[0]), bits + 64
+        edges = _edges(scale, m, bits)
+        place = bisect_right(edges, known)
+        if place and place % 2 == 0:
+            return _value(edges, place, m)
+
+
+def _low_bits(bits: NDArray[np.uint64], scale: Fraction, m: int) -> NDArray[np.int64]:
+    """P(low) proportional to exp(-low/scale) for 0 <= low < 2^m, by the last 32 bits of each word;
+    where these are too few, from words of their own.
+
+    Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy" (2020), Algorithm 1:
+    with x = low/scale, j rounds are outlived with probability x^j / j!, and P(an odd round is the
+    last), the alternating sum of these, is the series of exp(-x). Few outlive the first: its chance
+    x is that of all coins, times 8 x.
+    """
+    t, s = scale.numerator, scale.denominator
+    some = bits if m + COINS <= 32 else _bits(len(bits))
+    low = (some & np.uint64(2**m - 1)).view(np.int64)
+    alive = np.flatnonzero(bits & np.uint64(2**32 - 2 ** (32 - COINS)) == 0)
+    alive = alive[uniform(t, len(alive)) < low[alive] * (s << COINS)]
+    rejected, k = alive[:0], 2
+    while len(alive):
+        longer = (uniform(t, len(alive)) < low[alive] * s) & (uniform(k, len(alive)) == 0)
+        if k % 2 == 0:
+            rejected = np.append(rejected, alive[~longer])
+        alive, k = alive[longer], k + 1
+    if len(rejected):
+        low[rejected] = _low_bits(_bits(len(rejected)), scale, m)
+    return low
 
 
 def uniform(n: int, size: int) -> NDArray[np.int64]:
@@ -360,30 +466,6 @@ def uniform(n: int, size: int) -> NDArray[np.int64]:
         bits = _bits(len(waiting))
         out[waiting] = bits % np.uint64(n)
         waiting = waiting[bits > last]
-    return out
-
-
-def _exp_chance(u: NDArray[np.int64], t: int) -> NDArray[np.bool_]:
-    """True with probability exp(-u/t), for 0 <= u <= t; their Algorithm 1.
-
-    P(a draw is still alive after j rounds) is (u/t)^j / j!, and the alternating sum of these,
-    P(it ends in an odd round), is the series of exp(-u/t).
-    """
-    out, alive, k = np.zeros(len(u), dtype=np.bool_), np.arange(len(u)), 1
-    while len(alive):
-        out[alive] = k % 2 == 1  # unless it goes on
-        goes_on = (uniform(t, len(alive)) < u) & (uniform(k, len(alive)) == 0)
-        alive, u, k = alive[goes_on], u[goes_on], k + 1
-    return out
-
-
-def _successes(size: int) -> NDArray[np.int64]:
-    """Successes of chance exp(-1) before the first failure."""
-    out = np.zeros(size, dtype=np.int64)
-    alive = np.arange(size)
-    while len(alive):
-        alive = alive[_exp_chance(np.ones(len(alive), dtype=np.int64), 1)]
-        out[alive] += 1
     return out
 
 

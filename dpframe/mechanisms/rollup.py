@@ -28,8 +28,8 @@ composed adaptively (Dwork, McSherry, Nissim, Smith, "Calibrating Noise to Sensi
 Data Analysis", 2006, Proposition 1; Dwork, Rothblum, Vadhan, "Boosting and Differential Privacy",
 2010, on adaptive composition).
 
-Noise is discrete Laplace over all integers (Ghosh, Roughgarden, Sundararajan, 2009; drawn by
-Algorithm 2 of Canonne, Kamath, Steinke, 2020), so nothing is cut and no delta is needed.
+Noise is discrete Laplace over all integers (Ghosh, Roughgarden, Sundararajan, 2009), drawn exactly
+(:func:`dpframe.noise.unbounded_laplace`), so nothing is cut and no delta is needed.
 
 **Different values** at public nodes get noise, too: each node is counted on its own.
 

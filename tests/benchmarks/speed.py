@@ -1,7 +1,8 @@
 """Time and peak memory of ``dp.hhh`` and ``dp.tree_counts`` beside DuckDB's own exact rollup of the
 same levels.
 
-Run with ``python -m tests.benchmarks.speed [--rows 3e7] [--pairs 5] [--only hhh|tree|small]``.
+Run with ``python -m tests.benchmarks.speed [--rows 3e7] [--pairs 5] [--only PART]``; a part is hhh,
+tree, small or noise.
 Every measurement is a fresh process (its peak memory is the operating system's figure), the two
 kinds take turns, and ratios are taken pair by pair. Both read the same file, both return only what
 reaches the threshold, as a pandas frame, and both are timed after their imports and a call on a
@@ -15,6 +16,7 @@ import os
 import statistics
 import sys
 import tempfile
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -96,16 +98,22 @@ def small_frames() -> None:
         print(f"10,000 rows, {name:25} first call {first:4.0f} ms, later {later:5.1f} ms")
 
 
+DRAWS = 1_000_000
+SCALES = (Fraction(1, 2), Fraction(3), Fraction(100), Fraction(10**6), Fraction(2**40, 7))
+
+
 def noise_sampling() -> None:
-    """What drawing costs when the band holds 100,000 nodes."""
+    """What a draw costs: of the tables of a plan, and of noise without bounds; the best of five."""
     import dpframe as dp
+    from dpframe.noise import UnboundedNoise
 
     plan = dp.explain(LEVELS, **BUDGET).plan
-    for n in (100_000, 1_000_000):
-        taken = bench.timed(lambda n=n: (plan.test_noise.draw(n), plan.count_noise.draw(n)))[
-            "seconds"
-        ]  # type: ignore[misc]
-        print(f"noise for {n:,} nodes (one test, one release each): {1000 * taken:.0f} ms")
+    laws: dict[str, Any] = {"test": plan.test_noise, "count": plan.count_noise}
+    laws |= {f"without bounds, scale {scale}": UnboundedNoise(scale) for scale in SCALES}
+    for name, law in laws.items():
+        law.draw(1)
+        taken = min(bench.timed(lambda law=law: law.draw(DRAWS))["seconds"] for _ in range(5))  # type: ignore[misc]
+        print(f"noise, {name}: {taken / DRAWS * 1e9:.0f} ns a draw")
 
 
 def imports() -> None:
@@ -117,7 +125,10 @@ def imports() -> None:
 
 
 def main() -> None:
-    given = bench.options(rows=30_000_000, pairs=5, only=("hhh", "tree", "small"))
+    given = bench.options(rows=30_000_000, pairs=5, only=("hhh", "tree", "small", "noise"))
+    if given.only == "noise":
+        noise_sampling()
+        return
     if given.only != "tree":
         imports()
         small_frames()
