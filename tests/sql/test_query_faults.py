@@ -84,7 +84,8 @@ def test_distinct_groups_by_all() -> None:
     [
         "SELECT count(*)::TINYINT AS n FROM sales",
         "SELECT n::TINYINT AS n, random() FROM (SELECT count(*) AS n FROM sales)",
-        "SELECT repeat('x', n::TINYINT) AS n, sum(n) OVER () FROM (SELECT count(*) AS n FROM sales)",
+        "SELECT repeat('x', n::TINYINT) AS n, sum(n) OVER () FROM "
+        "(SELECT count(*) AS n FROM sales)",
     ],
 )
 def test_what_fails_on_a_released_number_is_missing_and_not_lost(query: str) -> None:
@@ -127,10 +128,12 @@ def test_nested_queries_are_answered_or_refused(part: str, times: int) -> None:
     query = f"SELECT count(*) FROM sales WHERE {part * times}quantity{ends} = 1"
     if part.startswith("SELECT"):
         query = f"{part * times}SELECT count(*) FROM sales{ends}"
+    refused = ""
     try:
         dp.explain_sql(query, {"sales": SALES}, epsilon=1.0)
-    except dp.ParameterError as refused:
-        assert any(word in str(refused) for word in ("nest", "at most", "bound", "NOT"))
+    except dp.ParameterError as error:
+        refused = str(error)
+    assert not refused or any(word in refused for word in ("nest", "at most", "bound", "NOT"))
 
 
 def test_a_refusal_says_a_thing_once() -> None:

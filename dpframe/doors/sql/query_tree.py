@@ -15,7 +15,7 @@ from typing import Any
 
 from dpframe import _duck
 from dpframe.common.calls import argument_hint, shown_value
-from dpframe.common.unicode import is_unicode
+from dpframe.common.texts import is_unicode
 from dpframe.errors import ParameterError, ParameterTypeError
 
 Tree = dict[str, Any]
