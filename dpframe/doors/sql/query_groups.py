@@ -542,10 +542,12 @@ class GroupReader:
 def _read_columns(rows: Tree, known: Collection[str], user: str | None) -> tuple[str, ...]:
     """Which columns of the private table a row query reads; at least one, for there are rows."""
     trees = [*inner_trees(rows)]
-    if any(one.get("class") == "STAR" for one in trees):
-        return tuple(known)
     keys = ("column_names", "using_columns")
     named = {c.casefold() for one in trees for key in keys for c in one.get(key, ())}
+    whole = {one["alias"].casefold() for one in trees if "alias" in one and "class" not in one}
+    renamed = any(one.get("column_name_alias") for one in trees)
+    if renamed or whole & named or any(one.get("class") == "STAR" for one in trees):
+        return tuple(known)
     return tuple(c for c in known if c.casefold() in named or c == user) or (*known,)[:1]
 
 
