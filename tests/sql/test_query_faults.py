@@ -102,7 +102,7 @@ def test_what_is_advised_for_missing_bounds_can_be_passed() -> None:
     assert len(ask(query, bounds={"least(amount, 7) * quantity": (0, 500)}))
     long = "CASE WHEN country IN ('FR', 'DE', 'x') AND product = 'pen' THEN amount ELSE 0 END"
     assert "bounds={'total': (0, 500)}" in refusal(f"SELECT sum({long}) AS total FROM sales")
-    assert "text of the expression" in refusal(f"SELECT 1 + sum({long}) FROM sales")
+    assert "by its text" in refusal(f"SELECT 1 + sum({long}) FROM sales")
     assert len(ask(f"SELECT 1 + sum({long}) FROM sales", bounds={long: (0, 500)}))
 
 

@@ -248,7 +248,7 @@ class MeasureReader:
         text = text[1:-1] if plain_text(text[1:-1]) == text else text
         name = min((text, self.names.get(id(call), text)), key=len)
         if len(name) > LONGEST_HINT:
-            return "Pass them in bounds, by the text of the expression or the name after AS."
+            return "Pass bounds by its text, or by the name after AS."
         return f"Pass bounds={{{name!r}: (0, 500)}}."
 
     def _given_bounds(self, call: Tree, names: Sequence[str]) -> tuple[Any, Any] | None:
