@@ -102,7 +102,7 @@ def test_no_code_reads_or_patches_english() -> None:
 
 READERS = {
     "_duck/connections.py": "what DuckDB says of a function that is there already",
-    "_duck/relations.py": "what DuckDB says of a file that is locked",
+    "_duck/relations.py": "what DuckDB says of a file that is locked, or of nesting",
     "publishing/publish.py": "what DuckDB says of a file that is locked",
     "sources/spark.py": "what a worker of Spark says that lacks dpframe",
     "doors/cli/usage.py": "what argparse says of an argument",

@@ -450,14 +450,21 @@ def scan(from_sql: str, what: str) -> OwnRelation:
 def query_tree(text: str) -> dict[str, Any]:
     """The statements of a text as DuckDB parses them, or its ``error_message`` and ``position``.
 
-    Nothing is looked up, and nothing runs.
+    Nothing is looked up, and nothing runs. RecursionError if it is nested too deeply.
     """
-    return _json_of("json_serialize_sql", text)
+    tree = _json_of("json_serialize_sql", text)
+    if "max_expression_depth" in tree.get("error_message", ""):
+        raise RecursionError
+    return tree
 
 
 def query_text(tree: Mapping[str, Any]) -> str:
-    """The text of a tree that :func:`query_tree` returned, or of one that was made like it."""
-    (found,) = _one_row("SELECT json_deserialize_sql($1)", json.dumps(tree))
+    """The text of a tree that :func:`query_tree` returned, or of one that was made like it.
+    RecursionError if it is nested too deeply."""
+    try:
+        (found,) = _one_row("SELECT json_deserialize_sql($1)", json.dumps(tree))
+    except duckdb.SerializationException:
+        raise RecursionError from None
     return str(found)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -365,10 +365,13 @@ def _rest_of(statement: str, rows: Mapping[str, pa.Table]) -> pa.Table:
     on one of their values, it is NULL."""
     try:
         return _duck.select_from_tables(rows, statement, "the released rows")
-    except SourceError:
+    except SourceError as error:
+        failed = error
+    with suppress(RecursionError):
         tree = _duck.query_tree(statement)["statements"][0]["node"]
-    total = as_text(rebuild(tree, _careful))
-    return _duck.select_from_tables(rows, total, "the released rows")
+        total = as_text(rebuild(tree, _careful))
+        return _duck.select_from_tables(rows, total, "the released rows")
+    raise failed
 
 
 def _careful(part: Tree) -> Tree | None:
