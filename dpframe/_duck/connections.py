@@ -305,6 +305,31 @@ def process_database() -> ProcessDatabase:
 def forget() -> None:
     """The next use opens another database; this one closes with its last cursor."""
     _databases.pop(os.getpid(), None)
+    _shut.pop(os.getpid(), None)
+
+
+SHUT = {
+    "enable_external_access": "false",
+    "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "lock_configuration": "true",
+}
+"""Settings of a database that reaches no file, network, extension, setting or variable of Python's.
+"""
+
+_shut: dict[int, tuple[dict[str, str], DuckDBPyConnection]] = {}
+"""Databases of that kind by process, and the limits of the environment that are in force."""
+
+
+def released_database() -> DuckDBPyConnection:
+    """The database of this process where what people write runs, beside no private row."""
+    limits = {LIMITS[name]: value for name, value in read_limits().items()}
+    with _opening:
+        if _shut.get(os.getpid(), ({"": ""}, None))[0] != limits:
+            settings: Any = {**SHUT, **limits}
+            opened = run_interruptibly(lambda: duckdb.connect(":memory:", config=settings))
+            _shut[os.getpid()] = limits, opened
+        return _shut[os.getpid()][1]
 
 
 @contextmanager

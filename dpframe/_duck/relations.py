@@ -18,6 +18,7 @@ from dpframe._duck.connections import (
     ProcessDatabase,
     process_database,
     readable_columns,
+    released_database,
     run_interruptibly,
     withhold_errors,
 )
@@ -485,7 +486,7 @@ def bound_columns(
 ) -> list[tuple[str, str]] | str:
     """Names and types of what a statement selects from empty tables, whose columns have names and
     types; or what DuckDB says against the statement. No row is at hand."""
-    with process_database().connection.cursor() as cursor:
+    with released_database().cursor() as cursor:
         for name, columns in tables.items():
             listed = ", ".join(f"{identifier(c)} {kind}" for c, kind in columns.items())
             cursor.execute(f"CREATE TEMP TABLE {identifier(name)} ({listed})")
@@ -497,10 +498,10 @@ def bound_columns(
 
 
 def select_from_tables(tables: Mapping[str, pa.Table], statement: str, what: str) -> pa.Table:
-    """What a statement selects from tables, on a connection of its own that sees nothing else."""
+    """What a statement selects from tables, in a database that reaches no file and no setting."""
 
     def run() -> pa.Table:
-        with process_database().connection.cursor() as cursor:
+        with released_database().cursor() as cursor:
             for name, table in tables.items():
                 cursor.register(name, table)
             return _arrow_rows(cursor.sql(statement))

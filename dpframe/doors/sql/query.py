@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -26,23 +26,15 @@ from dpframe.common.calls import known_arguments, shown_value
 from dpframe.common.digest import seal_frame
 from dpframe.common.progress import step
 from dpframe.common.texts import identifier
+from dpframe.doors.sql.query_expressions import Columns
 from dpframe.doors.sql.query_groups import (
     ANSWER,
     RECORD,
     SqlQuestion,
     read_question,
 )
-from dpframe.doors.sql.query_rows import PRIVATE, USER, Columns, is_aggregate, make_try
-from dpframe.doors.sql.query_tree import (
-    Query,
-    Tree,
-    as_text,
-    expression_text,
-    inner_trees,
-    read_query,
-    rebuild,
-    refused_depth,
-)
+from dpframe.doors.sql.query_rows import PRIVATE, USER
+from dpframe.doors.sql.query_tree import Query, is_reserved, read_query, refused_depth
 from dpframe.errors import ParameterError, ParameterTypeError, SourceError
 from dpframe.ledger import chosen_ledger
 from dpframe.questions.question_list import QUESTIONS
@@ -87,7 +79,7 @@ class Tables:
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ParameterError(f"table {twice[0]!r} is named twice. Give it one name.")
-        reserved = [name for name in names if name.startswith("dpframe_")]
+        reserved = [name for name in names if is_reserved(name)]
         if reserved or not found[0]:
             raise ParameterError(
                 f"tables needs a private table whose name does not begin with dpframe_; got "
@@ -110,9 +102,9 @@ class Tables:
         """The public tables in memory."""
         out = {}
         for name, source in self.public.items():
-            columns = [*_types(source)]
-            with open_source(source, columns) as relation:
-                listed = ", ".join(map(identifier, columns))
+            types = _types(source)
+            with open_source(source, [*types]) as relation:
+                listed = _as_declared(types, relation)
                 out[name] = relation.query(f"SELECT {listed} FROM {_duck.VIEW}", False)
         return out
 
@@ -137,9 +129,26 @@ def _types(source: Any) -> dict[str, str]:
 
 def plain_types(types: Mapping[str, str]) -> dict[str, str]:
     """Types of columns, with texts in the place of types that an empty table cannot have: those of
-    pandas, and of values of the data."""
-    other = ("PANDAS", "ENUM", '"NULL"')
+    pandas, and of values of the data. ParameterError for names that a query cannot tell apart."""
+    names = [name.casefold() for name in types]
+    if any(is_reserved(name) or names.count(name) > 1 for name in names):
+        raise ParameterError(
+            "names of columns must differ in more than case, and not begin with dpframe_. Rename "
+            "columns."
+        )
+    other = ("PANDAS", "ENUM", '"NULL"', "JSON")
     return {name: "VARCHAR" if kind.startswith(other) else kind for name, kind in types.items()}
+
+
+def _as_declared(types: Mapping[str, str], relation: _duck.Relation) -> str:
+    """SQL of columns in the types that the query was read with, whatever the rows brought."""
+    found = relation_types(relation)
+    return ", ".join(
+        identifier(name)
+        if found.get(name) == kind
+        else f"TRY_CAST({identifier(name)} AS {kind}) AS {identifier(name)}"
+        for name, kind in types.items()
+    )
 
 
 @known_arguments
@@ -241,7 +250,7 @@ def sql(
         about = DataScope.of({"data": data, "period": period})
         released = _release(call, known, planning, kept, name, about, progress)
     warn_of_replay(released)
-    return _shown(call, known, released)
+    return _shown(call, known, released, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,14 +289,13 @@ def read_call(
         known[name] = value
     user = None if known["user"] is None else column_name("user", known["user"])
     intervals = known["intervals"] is None or flag("intervals", known["intervals"])
-    question = read_question(
-        query,
-        private,
-        public,
-        user=user,
-        bounds=checked_bounds(known["bounds"]),
-        intervals=intervals,
-    )
+    bounds = checked_bounds(known["bounds"])
+    try:
+        question = read_question(
+            query, private, public, user=user, bounds=bounds, intervals=intervals
+        )
+    except RecursionError:
+        raise ParameterError("query is nested too deep. Write it with less nesting.") from None
     spent = {name: known[name] for name in ("epsilon", "delta")}
     return SqlCall(query, question, {**question.arguments, **spent})
 
@@ -338,7 +346,7 @@ def _opened_rows(asked: SqlQuestion, tables: Tables, source: object) -> Iterator
     """The rows of a row query, on a connection of our own."""
     public = tables.public_rows()
     tables.check_keys(asked, public)
-    with open_source(source, asked.columns) as opened:
+    with open_source(source, [*asked.columns]) as opened:
         relation = opened
         if not isinstance(opened, _duck.OwnRelation):
             listed = ", ".join(map(identifier, asked.columns))
@@ -346,54 +354,27 @@ def _opened_rows(asked: SqlQuestion, tables: Tables, source: object) -> Iterator
             relation = _duck.register_table(rows, "the rows of the query")
         assert isinstance(relation, _duck.OwnRelation)
         with relation:
-            shown = f"*, {identifier(asked.user)} AS {USER}" if asked.user else "*"
+            shown = _as_declared(asked.columns, relation)
+            if asked.user is not None:
+                user, kind = identifier(asked.user), asked.columns[asked.user]
+                shown += f", TRY_CAST({user} AS {kind}) AS {USER}"
             number = RECORD if asked.numbered else None
             yield relation.derive(PRIVATE, shown, asked.rows, public, number)
 
 
-def _shown(call: SqlCall, tables: Tables, released: Release) -> pd.DataFrame:
+def _shown(call: SqlCall, tables: Tables, released: Release, name: str | None) -> pd.DataFrame:
     """What remains of the query, run on released rows."""
     asked = call.question
     receipt = released.receipt.with_release_facts({"query": call.query.text}, [call.line])
     rows = {ANSWER: released.to_arrow(), **tables.public_rows()}
-    table = _rest_of(asked.result, rows)
-    return seal_frame(_as_pandas(table), receipt.to_dict())
-
-
-def _rest_of(statement: str, rows: Mapping[str, pa.Table]) -> pa.Table:
-    """What a statement selects of released rows. They are charged: where a cast or a function fails
-    on one of their values, it is NULL."""
     try:
-        return _duck.select_from_tables(rows, statement, "the released rows")
+        table = _duck.select_from_tables(rows, asked.result, "the released rows")
     except SourceError as error:
-        failed = error
-    with suppress(RecursionError):
-        tree = _duck.query_tree(statement)["statements"][0]["node"]
-        total = as_text(rebuild(tree, _careful))
-        return _duck.select_from_tables(rows, total, "the released rows")
-    raise failed
-
-
-def _careful(part: Tree) -> Tree | None:
-    """Casts and functions as NULL where they fail, under the names that they have. DuckDB does not
-    try aggregates, windows, subqueries, and what is random."""
-    kind, items = part.get("class"), []
-    for item in part.get("select_list", ()):
-        named = item["alias"] or item["class"] in ("COLUMN_REF", "STAR")
-        items.append(item if named else {**item, "alias": expression_text(item)})
-    if items:
-        return {key: rebuild(one, _careful) for key, one in {**part, "select_list": items}.items()}
-    if kind == "CAST":
-        return {**part, "child": rebuild(part["child"], _careful), "try_cast": True}
-    inside = [*inner_trees(part)] if kind == "FUNCTION" else []
-    untried = any(
-        is_aggregate(one) or not {one.get("class"), one.get("function_name")}.isdisjoint(UNTRIED)
-        for one in inside
-    )
-    return make_try(part) if inside and not untried else None
-
-
-UNTRIED = ("WINDOW", "SUBQUERY", "random", "uuid", "uuidv4", "uuidv7", "gen_random_uuid", "error")
+        advice = "Pass release= next time, to ask again for free."
+        if name is not None:
+            advice = f"Ask another ending under release={name!r}, for free."
+        raise SourceError(f"the rows are charged, but {error} {advice}") from None
+    return seal_frame(_as_pandas(table), receipt.to_dict())
 
 
 @known_arguments

@@ -15,22 +15,21 @@ from urllib.parse import quote
 
 from dpframe import _duck
 from dpframe.common.texts import identifier
+from dpframe.doors.sql.query_expressions import Columns, is_aggregate
 from dpframe.doors.sql.query_measures import (
     Bounds,
     MeasureReader,
     QueryMeasure,
     free_name,
-    interval,
+    interval_columns,
     without_bounds,
 )
 from dpframe.doors.sql.query_rows import (
+    ONE,
     USER,
-    Columns,
     PublicKey,
     RowReader,
     Scope,
-    cte_query,
-    is_aggregate,
 )
 from dpframe.doors.sql.query_tree import (
     Query,
@@ -38,6 +37,8 @@ from dpframe.doors.sql.query_tree import (
     as_text,
     column_name,
     constant,
+    cte_names,
+    cte_query,
     expression_text,
     inner_trees,
     make_cast,
@@ -47,6 +48,7 @@ from dpframe.doors.sql.query_tree import (
     make_function,
     make_select,
     make_star,
+    make_subquery,
     make_table,
     rebuild,
     same_expression,
@@ -111,7 +113,8 @@ class SqlQuestion:
     Parameters
     ----------
     table
-        The private table that is asked, as declared, and ``columns``, which of it are read.
+        The private table that is asked, as declared, and ``columns``, which of it are read, with
+        their types.
     rows
         The row query, over the table ``PRIVATE`` and public tables by their names.
     question, arguments
@@ -127,7 +130,7 @@ class SqlQuestion:
     """
 
     table: str
-    columns: tuple[str, ...]
+    columns: Mapping[str, str]
     rows: str
     question: str
     arguments: Mapping[str, Any]
@@ -346,7 +349,8 @@ class GroupReader:
             given["user"] = RECORD
         kinds, rows = self._row_query(shape)
         table = reader.asked_table
-        read = _read_columns(rows, table.types, self._user)
+        names = _read_columns(rows, table.types, self._user)
+        read = {name: table.types[name] for name in names}
         released = make_cte(RELEASED, _query_of(self._released(shape, kinds, measures)))
         text = as_text({**result, "cte_map": {"map": [released, *result["cte_map"]["map"]]}})
         self._check_result(shape, kinds, measures, text)
@@ -378,19 +382,21 @@ class GroupReader:
             values.append({**make_constant(ALL), "alias": shape.constant or ALL})
         if self._user is not None:
             values.append(make_column(USER, self._user))
-        condition = None if where is None else reader.total(where)
+        condition = None if where is None else reader.condition(where)
         plain = make_select([*keys, *values], self._from, condition)
         kinds = dict(reader.bind_select(plain))
         text = type_expression("VARCHAR")
+        # around the rows: inside, a condition could mean a key's name, and would find these texts
+        columns = [make_column(one["alias"] or USER) for one in values]
+        texts = [make_cast(make_column(name), text) for name in self._keys]
         if shape.packed:
-            texts = (make_cast({**one, "alias": ""}, text) for one in keys)
             packed = make_cast(make_function("to_json", make_function("list_value", *texts)), text)
-            return kinds, {**plain, "select_list": [{**packed, "alias": shape.packed}, *values]}
-        for i, key in enumerate(keys):
-            if _is_text(kinds[key["alias"]]):
-                value = make_cast({**key, "alias": ""}, text)
-                keys[i] = make_function("||", make_constant("="), value, alias=key["alias"])
-        return kinds, {**plain, "select_list": [*keys, *values]}
+            columns.insert(0, {**packed, "alias": shape.packed})
+        else:
+            for name, value in zip(self._keys[::-1], texts[::-1], strict=True):
+                shown = make_function("||", make_constant("="), value, alias=name)
+                columns.insert(0, shown if _is_text(kinds[name]) else make_column(name))
+        return kinds, make_select(columns, make_subquery(plain))
 
     def _released(
         self, shape: Shape, kinds: Mapping[str, str], measures: Mapping[str, QueryMeasure]
@@ -438,7 +444,7 @@ class GroupReader:
             items.append(shown)
             places.append(len(items))
             if intervals and outer:
-                items += interval(shown, name)
+                items += interval_columns(shown, name)
         after = {
             **make_select(items, make_table(RELEASED)),
             "modifiers": [self._ordered(one, places) for one in node["modifiers"]],
@@ -456,8 +462,19 @@ class GroupReader:
                 return {**part, "map": rebuild(kept, cut)}
             return None
 
-        cut_tree: Tree = rebuild(self._query.tree, cut)
-        return cut_tree
+        result: Tree = self._reader.afterwards(rebuild(self._query.tree, cut))
+        self._check_tables(result)
+        return result
+
+    def _check_tables(self, result: Tree) -> None:
+        """Raise ParameterError if what remains reads more than released and public rows."""
+        known = {RELEASED, *self._reader.public}
+        known |= {name.casefold() for name in cte_names(result)}
+        for one in inner_trees(result):
+            if one.get("type") == "BASE_TABLE":
+                *more, name = one["qualified_name"]["path"]
+                if more or name.casefold() not in known:
+                    raise self._query.refuse(one, "only released rows are read here. " + ONE)
 
     def _holds_rows(self, entry: Tree) -> bool:
         """Whether a CTE has private rows: it is in the row query, and is dropped here."""

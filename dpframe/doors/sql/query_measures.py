@@ -154,7 +154,7 @@ class MeasureReader:
         """Rows for which a condition holds: the sum of 1 over them."""
         value = make_constant(1)
         if condition is not None:
-            value = make_case(self.rows.total(condition), value)
+            value = make_case(self.rows.condition(condition), value)
         upper: Any = 1
         if self.user is not None:
             given = self._given_bounds(call, ("*", "count(*)"))
@@ -175,7 +175,7 @@ class MeasureReader:
 
     def _distinct(self, call: Tree, of: Tree) -> str:
         value, name = self.rows.total(of), column_name(of) or ""
-        if self.user is not None and name.casefold() == self.user.casefold():
+        if self.user is not None and self.rows.is_user(name):
             if not call["filter"]:
                 return self._add(call, QueryMeasure("count", True))
             column = self._value(self._where(call, value), self._shown(call))
@@ -227,7 +227,7 @@ class MeasureReader:
     def _where(self, call: Tree, value: Tree) -> Tree:
         """A value where the condition of FILTER holds, and NULL elsewhere."""
         condition = call["filter"]
-        return value if not condition else make_case(self.rows.total(condition), value)
+        return value if not condition else make_case(self.rows.condition(condition), value)
 
     def _bounds(self, call: Tree, of: Tree) -> tuple[Any, Any]:
         name = plain_name(of)
@@ -301,7 +301,7 @@ MONOTONE = ("round", "floor", "ceil", "ceiling", "trunc")
 SIGNED = ("+", "-", "*", "/")
 
 
-def interval(item: Tree, name: str) -> list[Tree]:
+def interval_columns(item: Tree, name: str) -> list[Tree]:
     """Columns for the ends of an item's interval, if it is monotone in one aggregate."""
     number = _only_measure(item)
     if number is None:

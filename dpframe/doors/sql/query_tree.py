@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -90,7 +90,89 @@ def read_query(text: object) -> Query:
     statements = parsed.get("statements", [])
     if len(statements) != 1:
         raise ParameterError(f"query has {len(statements)} statements. Write one SELECT.")
-    return Query(text, statements[0]["node"], options)
+    query = Query(text, statements[0]["node"], options)
+    query = replace(query, tree=rebuild(query.tree, _with_named_columns))
+    if _is_deep(query.tree):
+        raise ParameterError("query is nested too deep. Write it with less nesting.")
+    for part in inner_trees(query.tree):
+        _check_part(query, part)
+    return query
+
+
+def _with_named_columns(part: Tree) -> Tree | None:
+    """``WITH t(a, b) AS (query)`` as ``WITH t AS (SELECT * FROM (query) AS t(a, b))``."""
+    aliases = part.get("value", {}).get("aliases") if isinstance(part.get("value"), dict) else None
+    if not aliases or "key" not in part:
+        return None
+    plain = {**part, "value": {**part["value"], "aliases": []}}
+    inside = {**make_subquery(cte_query(plain), part["key"]), "column_name_alias": aliases}
+    inside = rebuild(inside, _with_named_columns)
+    return make_cte(part["key"], make_select([make_star()], inside))
+
+
+def cte_query(entry: Tree) -> Tree:
+    """The query of an entry of WITH."""
+    value = entry["value"]
+    found: Tree = value["query_node"] if "query_node" in value else value["query"]["node"]
+    return found
+
+
+DEEPEST = 300
+"""Most parts of a tree that are in one another: about three a level of parentheses."""
+
+
+def _is_deep(tree: Tree) -> bool:
+    level: list[Any] = [tree]
+    for _ in range(DEEPEST):
+        inside = (one.values() if isinstance(one, dict) else one for one in level)
+        level = [one for values in inside for one in values if isinstance(one, dict | list)]
+    return bool(level)
+
+
+TABLES = ("BASE_TABLE", "EMPTY", "EXPRESSION_LIST", "JOIN", "SUBQUERY")
+
+QUERIES = ("SELECT_NODE", "SET_OPERATION_NODE")
+
+RESERVED = "dpframe_"
+"""What names begin with that are ours."""
+
+
+def _check_part(query: Query, part: Tree) -> None:
+    """Raise ParameterError for what no query may have, wherever it stands."""
+    kind = str(part.get("type"))
+    if kind.endswith("_NODE") and kind not in QUERIES:
+        raise query.refuse(part, "this kind of query is not read. Ask one grouped SELECT.")
+    tables = [part[key] for key in ("from_table", "left", "right") if key in part]
+    if any("class" not in t and t["type"] not in TABLES + QUERIES for t in tables if t):
+        raise query.refuse(
+            first_placed(tables), "a table function is not read. Name a table, and pass its rows."
+        )
+    if part.get("sample") or part.get("at_clause"):
+        raise query.refuse(first_placed(part), "a sample is not read. Name the table alone.")
+    if part.keys() != {"kind", "text"} and any(map(is_reserved, _texts([*part.values()]))):
+        raise query.refuse(
+            first_placed(part), f"names that begin with {RESERVED} are ours. Choose another."
+        )
+
+
+def _texts(values: list[Any]) -> Iterator[str]:
+    for one in values:
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, list):
+            yield from _texts(one)
+
+
+def first_placed(part: Any) -> Tree:
+    """The first part with a place in the text."""
+    for one in inner_trees(part):
+        if one.get(PLACE[0], 2**64) < 2**63 and one.get(PLACE[1]):
+            return one
+    return {}
+
+
+def is_reserved(name: str) -> bool:
+    return name.casefold().startswith(RESERVED)
 
 
 def _parse(plain: str) -> Tree:
@@ -242,6 +324,12 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+def cte_names(tree: Tree) -> list[str]:
+    """The names of all CTEs."""
+    entries = (one["map"] for one in inner_trees(tree) if isinstance(one.get("map"), list))
+    return [entry["key"] for listed in entries for entry in listed]
+
+
 def named_tables(tree: Tree) -> list[str]:
     """The names of tables in FROM, without those of a schema; names of CTEs are among them."""
     paths = (
@@ -377,6 +465,17 @@ def make_table(name: str, alias: str = "") -> Tree:
         "column_name_alias": [],
         "at_clause": None,
         "qualified_name": {"path": [name]},
+    }
+
+
+def make_subquery(node: Tree, alias: str = "") -> Tree:
+    """A query in FROM."""
+    return {
+        "type": "SUBQUERY",
+        "alias": alias,
+        "sample": None,
+        "subquery": {"node": node, "named_param_map": []},
+        "column_name_alias": [],
     }
 
 

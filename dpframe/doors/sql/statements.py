@@ -40,8 +40,9 @@ from dpframe.doors.sql.calls import (
     with_keys,
 )
 from dpframe.doors.sql.query import SqlCall, plain_types, read_call
+from dpframe.doors.sql.query_expressions import Columns
 from dpframe.doors.sql.query_groups import ANSWER
-from dpframe.doors.sql.query_rows import PRIVATE, USER, Columns
+from dpframe.doors.sql.query_rows import PRIVATE, USER
 from dpframe.doors.sql.query_tree import named_tables, read_query
 from dpframe.doors.warehouse import plan_series
 from dpframe.errors import ParameterError, ParameterTypeError
@@ -191,12 +192,14 @@ def _query_call(token: str, path: str, given: Given) -> tuple[SqlCall, str]:
     shared = {str(name).casefold() for name in listed}
     session = session_of(token)
     private: dict[str, Columns] = {}
+    texts: dict[str, list[str]] = {}
     public: dict[str, Columns] = {}
     for name in named_tables(query.tree):
         described = columns_seen(session, path, SqlSource(identifier(name), name))
         if described is not None:
             found = public if name.casefold() in shared else private
             found[name.casefold()] = Columns(name, plain_types(dict(described)))
+            texts[name] = [identifier(c) for c, kind in described if kind == "VARCHAR"]
     wanted = {name: as_json_types(given[name]) for name in SQL_ARGUMENTS}
     call = read_call(query, private, public, wanted)
     asked = call.question
@@ -210,7 +213,10 @@ def _query_call(token: str, path: str, given: Given) -> tuple[SqlCall, str]:
     ) as rows:
         for key in asked.keys:
             key.check(rows.query(key.repeated, False))
-    shown = "*" if asked.user is None else f"*, {identifier(asked.user)} AS {USER}"
+    # whatever collation a column has, a text equals itself alone: so it meets one key, or none
+    exact = ", ".join(f"{text} COLLATE C AS {text}" for text in texts[asked.table])
+    shown = f"* REPLACE ({exact})" if exact else "*"
+    shown += "" if asked.user is None else f", {identifier(asked.user)} AS {USER}"
     private_rows = f"SELECT {shown} FROM {identifier(asked.table)}"
     return call, f"WITH {PRIVATE} AS ({private_rows}) {asked.rows}"
 
