@@ -129,6 +129,8 @@ def _is_deep(tree: Tree) -> bool:
     return bool(level)
 
 
+SAMPLE = "a sample or a version is not read, for a row in it could push out another. Leave it out."
+
 TABLES = ("BASE_TABLE", "EMPTY", "EXPRESSION_LIST", "JOIN", "SUBQUERY")
 
 QUERIES = ("SELECT_NODE", "SET_OPERATION_NODE")
@@ -145,10 +147,11 @@ def _check_part(query: Query, part: Tree) -> None:
     tables = [part[key] for key in ("from_table", "left", "right") if key in part]
     if any("class" not in t and t["type"] not in TABLES + QUERIES for t in tables if t):
         raise query.refuse(
-            first_placed(tables), "a table function is not read. Name a table, and pass its rows."
+            first_placed(tables),
+            "this is no table, join or subquery. Pass the rows as a table, and name it.",
         )
     if part.get("sample") or part.get("at_clause"):
-        raise query.refuse(first_placed(part), "a sample is not read. Name the table alone.")
+        raise query.refuse(first_placed(part), SAMPLE)
     if part.keys() != {"kind", "text"} and any(map(is_reserved, _texts([*part.values()]))):
         raise query.refuse(
             first_placed(part), f"names that begin with {RESERVED} are ours. Choose another."
