@@ -168,7 +168,8 @@ QUERIES = {
     "p.number GROUP BY region": EVERY,
     "SELECT b, count(*) FROM t AS u JOIN p AS t(a, b) ON u.k = t.a GROUP BY b": 3,
     "SELECT c, count(*) FROM t AS p(a, b, c) JOIN q AS t ON p.b = t.number GROUP BY c": 3,
-    "SELECT p.k, t.k, count(*) FROM t JOIN p ON t.k = p.k WHERE p.name <> t.k GROUP BY p.k, t.k": 2,
+    "SELECT p.k AS o, t.k, count(*) FROM t JOIN p ON t.k = p.k WHERE p.name <> t.k "
+    "GROUP BY o, t.k": 2,
     "SELECT q.number, count(*) FROM t JOIN q ON t.small = q.number GROUP BY 1": 1,
     "SELECT q.number, count(*) FROM t JOIN q ON t.money = q.number GROUP BY 1": 0,
     "SELECT place, count(*) FROM (SELECT k AS who FROM t) s LEFT JOIN users ON s.who = users.who "

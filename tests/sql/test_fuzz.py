@@ -20,7 +20,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.doors.sql import query as door
-from dpframe.doors.sql import query_rows
+from dpframe.doors.sql import query_expressions, query_rows
 from dpframe.doors.sql.query_tree import read_query
 from tests.sql.query_grammar import Written, written
 
@@ -219,7 +219,7 @@ def _stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
         def now(cls, tz: tzinfo | None = None) -> Stopped:
             return cls(2026, 11, 27, 8, 30, tzinfo=tz)
 
-    monkeypatch.setattr(query_rows, "datetime", Stopped)
+    monkeypatch.setattr(query_expressions, "datetime", Stopped)
 
 
 def test_queries_are_answered_or_refused() -> None:

@@ -78,6 +78,11 @@ LONGEST_TEXT = 4_000
 MOST_TEXTS = 20
 """Most texts that one call puts together, and most characters that a replacement has."""
 
+COPYING = _words("nullif split_part date_add dateadd if")
+"""Macros of DuckDB, which copy their arguments: nested ones would be run again at every level."""
+
+MOST_COPIES = 4
+
 ROW_FUNCTIONS = (
     PATTERNS
     | WITH_UNITS
@@ -197,7 +202,7 @@ class ExpressionReader:
         if kind == "CAST":
             return {**part, "child": self._of_row(part["child"]), "try_cast": True}
         if kind == "FUNCTION":
-            now = self._now(part)
+            now = self._clock_of_call(part)
             if now is not None:
                 return now
             if part["filter"] or part["distinct"] or part["order_bys"]["orders"]:
@@ -235,7 +240,7 @@ class ExpressionReader:
         done = {key: self.afterwards(value) for key, value in part.items()}
         if part.get("type") == "SELECT_NODE":
             named = zip(part["select_list"], done["select_list"], strict=True)
-            done["select_list"] = [_named(*pair) for pair in named]
+            done["select_list"] = [keep_name(*pair) for pair in named]
         return done
 
     def _of_released(self, part: Any) -> Any:
@@ -259,7 +264,7 @@ class ExpressionReader:
             return {**part, "child": read(part["child"]), "try_cast": True}
         if kind != "FUNCTION":
             return {key: read(value) for key, value in part.items()}
-        now = self._now(part)
+        now = self._clock_of_call(part)
         if now is not None:
             return now
         inside = [read(one) for one in arguments(part)]
@@ -267,7 +272,10 @@ class ExpressionReader:
             return self._function(part, inside, False)
         if part["function_name"].lower() not in AGGREGATES or part["qualified_name"]["path"][1:]:
             raise self._unknown(part)
-        return {**{key: read(value) for key, value in part.items()}, "arguments": _unnamed(inside)}
+        return {
+            **{key: read(value) for key, value in part.items()},
+            "arguments": as_arguments(inside),
+        }
 
     # -- functions ----------------------------------------------------------------------------
 
@@ -295,21 +303,23 @@ class ExpressionReader:
         for place in times:
             inside[place] = make_cast(inside[place], type_expression("TIMESTAMP"))
         if name not in LONGER:
-            return {**part, "arguments": _unnamed(inside)}
+            return {**part, "arguments": as_arguments(inside)}
         most = make_constant(LONGEST_TEXT)
         if name in ("replace", "regexp_replace"):
             inside[0] = make_function("left", inside[0], most)
-        longer = {**part, "alias": "", "arguments": _unnamed(inside)}
+        longer = {**part, "alias": "", "arguments": as_arguments(inside)}
         return make_function("left", longer, most, alias=part["alias"])
 
     def _check_constants(self, part: Tree, name: str, given: list[Tree]) -> None:
         """Raise ParameterError for arguments that must be constants and are none, or wrong ones."""
+        if name in COPYING and sum(map(_is_copying, inner_trees(part))) > MOST_COPIES:
+            raise self.query.refuse(part, f"at most {MOST_COPIES} of {name} are in one another.")
         if name in PATTERNS:
             known = [constant(one) for one in given[1:]]
             if any(one is None or len(str(one)) > LONGEST_PATTERN for one in known):
                 why = f"a pattern must be a text of at most {LONGEST_PATTERN} characters."
                 raise self.query.refuse(part, why)
-            if name.endswith("_escape") and not _is_escaped(str(known[0]), str(known[1])):
+            if name.endswith("_escape") and not _is_escaped(*map(str, known[:2])):
                 raise self.query.refuse(part, "the pattern ends with its sign of escape.")
             self._probe(part, [make_constant("a"), *given[1:]])
         if name in LONGER:
@@ -330,14 +340,14 @@ class ExpressionReader:
 
     def _probe(self, part: Tree, given: list[Tree]) -> None:
         """Raise ParameterError if a call fails on constants."""
-        text = expression_text({**part, "arguments": _unnamed(given)})
+        text = expression_text({**part, "arguments": as_arguments(given)})
         try:
             _duck.select_from_tables({}, f"SELECT {text}", "constants")
         except SourceError:
             why = "its constants are refused by DuckDB. Try the call in DuckDB."
             raise self.query.refuse(part, why) from None
 
-    def _now(self, part: Tree) -> Tree | None:
+    def _clock_of_call(self, part: Tree) -> Tree | None:
         name = part["qualified_name"]["path"][-1]
         return self._clock(part, name) if not part["arguments"] else None
 
@@ -382,7 +392,11 @@ def _is_not_tried(part: Tree) -> bool:
     return part.get("class") in NOT_TRIED or is_aggregate(part)
 
 
-def _is_escaped(pattern: str, escape: str) -> bool:
+def _is_copying(part: Tree) -> bool:
+    return part.get("class") == "FUNCTION" and part["function_name"].lower() in COPYING
+
+
+def _is_escaped(pattern: str, escape: str = "") -> bool:
     """Whether a character follows each sign of escape in a pattern of LIKE."""
     if len(escape) != 1:
         return not escape
@@ -390,11 +404,11 @@ def _is_escaped(pattern: str, escape: str) -> bool:
     return all(one != escape or next(signs, None) is not None for one in signs)
 
 
-def _unnamed(given: list[Tree]) -> list[Tree]:
+def as_arguments(given: list[Tree]) -> list[Tree]:
     return [{"name": "", "expression": one} for one in given]
 
 
-def _named(item: Tree, read: Tree) -> Tree:
+def keep_name(item: Tree, read: Tree) -> Tree:
     """What a query selects, under the name that DuckDB gives it before it is changed."""
     plain = item["class"] in ("COLUMN_REF", "STAR") or item["alias"] or item == read
     return read if plain else {**read, "alias": expression_text(item)}
