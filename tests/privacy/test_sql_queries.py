@@ -23,6 +23,7 @@ import dpframe as dp
 from dpframe import _duck
 from dpframe.doors.sql import query as door
 from dpframe.doors.sql import query_expressions, query_rows, query_tree
+from dpframe.doors.sql.query_expressions import ROW_FUNCTIONS, UNITS, Columns, ExpressionReader
 from dpframe.errors import DpframeError, ParameterError, SourceError
 
 Row = Mapping[str, Any]
@@ -221,6 +222,8 @@ QUERIES = {
     "ALL": EVERY,
     "SELECT CAST(x AS INT) AS a, CAST(k AS DATE) AS b, CAST(n AS TINYINT) AS c, count(*) FROM t "
     "GROUP BY ROLLUP (a, b, c)": EVERY,
+    "SELECT week(took), date_diff('year', hour_of_day, hour_of_day), count(*) FROM t "
+    "GROUP BY ALL": EVERY,
     "SELECT pair.a AS a, count(*) FROM t GROUP BY a": EVERY,
     # keys
     "SELECT count(DISTINCT who), count(DISTINCT who) FILTER (WHERE n > 0) FROM t GROUP BY who": 9,
@@ -393,7 +396,6 @@ REACHES = [
     "SELECT k, count(*) FROM t WHERE row_number() OVER () < 3 GROUP BY k",
     "SELECT k, count(*) FROM t WHERE n > (SELECT avg(n) FROM t) GROUP BY k",
     "SELECT a.k, count(*) FROM t a JOIN t b ON a.k = b.k GROUP BY a.k",
-    "SELECT k, count(*) FROM (SELECT DISTINCT k FROM t) GROUP BY k",
     "SELECT k, count(*) FROM (SELECT k FROM t ORDER BY n LIMIT 5) GROUP BY k",
     "SELECT k, count(*) FROM (SELECT k FROM t QUALIFY row_number() OVER () < 3) GROUP BY k",
     "SELECT k, count(*) FROM (SELECT k FROM t UNION ALL SELECT k FROM t) GROUP BY k",
@@ -412,8 +414,6 @@ REACHES = [
     "SELECT CASE WHEN id = 3 THEN timezone('Mars', seen) END AS u, count(*) FROM t GROUP BY u",
     "SELECT date_trunc(k, seen) AS u, count(*) FROM t GROUP BY u",
     "SELECT time_bucket(INTERVAL 0 DAY, seen) AS u, count(*) FROM t GROUP BY u",
-    "SELECT week(took) AS u, count(*) FROM t GROUP BY u",
-    "SELECT date_diff('year', hour_of_day, hour_of_day) AS u, count(*) FROM t GROUP BY u",
     "SELECT count(*) FROM t WHERE k LIKE k",
     "SELECT count(*) FROM t WHERE k LIKE 'abc!' ESCAPE '!'",
     "SELECT count(*) FROM t WHERE regexp_matches(k, '(')",
@@ -422,6 +422,8 @@ REACHES = [
     "SELECT count(*) FROM t WHERE replace(k, 'a', k) = ''",
     "SELECT count(*) FROM t WHERE coalesce(TRY(1 // n), 0) = 0",
     "SELECT count(*) FROM t WHERE " + "NOT " * 400 + "ok",
+    "SELECT count(*) FROM t WHERE " + "nullif(" * 20 + "k" + ", 'a')" * 20 + " = ''",
+    "SELECT count(*) FROM t WHERE " + "CASE " * 10 + "n" + " WHEN 1 THEN 2 WHEN 2 THEN 1 END" * 10,
     "SELECT count(*) FROM t AS dpframe_private",
     "SELECT k AS DPFRAME_USER, count(*) FROM t GROUP BY 1",
     "WITH dpframe_released AS (SELECT 1 AS g0, 2 AS m0) SELECT k, count(*) FROM t GROUP BY k",
@@ -433,10 +435,9 @@ REACHES = [
 @pytest.mark.parametrize("user", [None, "who"])
 @pytest.mark.parametrize("text", REACHES)
 def test_nothing_is_read_that_was_not_named(text: str, user: str | None) -> None:
-    """Law: these are refused before a row is read, in words that quote no row."""
-    with pytest.raises(ParameterError) as caught:
+    """Law: these are refused before a row is read."""
+    with pytest.raises(ParameterError):
         read(text, user)
-    assert "/etc" not in str(caught.value).split("(line")[-1] or "disabled" in str(caught.value)
 
 
 SHUT = [
@@ -472,7 +473,6 @@ def test_errors_are_the_same_for_neighbours(records: Sequence[Row]) -> None:
     "ending",
     [
         "CAST(k AS INT)",
-        "ln(c - c)",
         "1 // (c - c)",
         "make_date(c, 13, 1)",
         "max(CAST(k AS INT)) OVER ()",
@@ -485,7 +485,7 @@ def test_what_follows_fails_on_no_released_row(ending: str) -> None:
     rows = table_of([{"k": "a"}] * 100)
     asked = f"WITH s AS (SELECT k, count(*) AS c FROM t GROUP BY k) SELECT {ending} FROM s"
     shown = dp.sql(asked, {"t": rows}, epsilon=1, delta=1e-6, progress=False)
-    assert shown.iloc[:, 0].isna().all() and len(shown) == 1
+    assert shown.iloc[:, 0].isna().tolist() == [True]
 
 
 def test_a_failure_after_the_charge_says_how_to_get_the_rows(tmp_path: Any) -> None:
@@ -495,7 +495,7 @@ def test_a_failure_after_the_charge_says_how_to_get_the_rows(tmp_path: Any) -> N
     given["ledger"] = str(tmp_path / "ledger")
     dp.Ledger(given["ledger"], epsilon=1, delta=1e-6)
     asked = "SELECT k, ntile(count(*) - count(*)) OVER () FROM t GROUP BY k"
-    with pytest.raises(SourceError, match="charged.*release='r'"):
+    with pytest.raises(SourceError, match=r"charged.*release='r'"):
         dp.sql(asked, rows, **given)
     assert len(dp.sql("SELECT k, count(*) FROM t GROUP BY k", rows, **given)) == 1
 
@@ -518,7 +518,7 @@ def depth_of_tries(part: Any) -> int:
     [
         "month(make_date(2020, coalesce({}, 13), 1))",
         "CASE WHEN {} > 1 THEN 13 // n END",
-        "nullif(abs(coalesce({}, n)), 2)",
+        "sqrt(abs(coalesce({}, n)))",
     ],
 )
 def test_no_record_is_tried_twice_at_each_level(nested: str) -> None:
@@ -556,3 +556,177 @@ def test_no_record_grows(nested: str) -> None:
     rows = rows_of(tables, asked, [{"k": LONG}])
     (made,) = rows["k"].to_pylist()
     assert 2_000 < len(made) <= query_expressions.LONGEST_TEXT + len("=")
+
+
+# -- TRY catches all that functions can fail with ------------------------------------------------
+
+EXTREMES = {
+    "BOOLEAN": ["true", "false"],
+    "TINYINT": ["-128", "127", "0"],
+    "BIGINT": ["-9223372036854775808", "9223372036854775807", "-1", "0", "1", "13"],
+    "HUGEINT": [str(-(2**127)), str(2**127 - 1), "0"],
+    "UBIGINT": [str(2**64 - 1), "0"],
+    "FLOAT": ["'nan'", "'inf'", "-0.0", "-1e38"],
+    "DOUBLE": ["'nan'", "'inf'", "'-inf'", "-0.0", "-1.7e308", "1.7e308", "5e-324", "-1"],
+    "DECIMAL(4,2)": ["99.99", "-99.99", "0"],
+    "DECIMAL(38,10)": ["9999999999999999999999999999.9999999999", "-1", "0"],
+    "VARCHAR": [
+        *("''", "'a'", "'\\'", "'('", "'x' || chr(0) || 'y'", "'🤦‍e'"),
+        *("'2020-02-30'", "repeat('a', 5000)", "'1e999'", "'year'", "'infinity'", "'-5 days'"),
+    ],
+    "DATE": [
+        "'infinity'",
+        "'-infinity'",
+        "'5877642-06-25 (BC)'",
+        "'5881580-07-10'",
+        "'1970-01-01'",
+    ],
+    "TIMESTAMP": [
+        *("'infinity'", "'290309-12-22 (BC) 00:00:00'", "'294247-01-10 04:00:54.775806'"),
+        "'2020-02-29 23:59:59.999999'",
+    ],
+    "TIMESTAMP_S": ["'infinity'", "'294247-01-10 04:00:54'", "'2020-02-29'"],
+    "TIMESTAMP_NS": ["'infinity'", "'1677-09-22'", "'2262-04-11'"],
+    "TIMESTAMP WITH TIME ZONE": [
+        *("'infinity'", "'290309-12-22 (BC) 00:00:00+00'", "'294247-01-10 04:00:54.775806+00'"),
+        "'2020-02-29 00:00:00+00'",
+    ],
+    "TIME": ["'00:00:00'", "'24:00:00'"],
+    "TIME WITH TIME ZONE": ["'00:00:00+15:59'", "'23:59:59-15:59'"],
+    "INTERVAL": [
+        *("'0 days'", "'1 month 1 day'", "'2147483647 months'", "'-2147483648 days'"),
+        "to_microseconds(-9223372036854775808)",
+    ],
+    "UUID": ["'ffffffff-ffff-ffff-ffff-ffffffffffff'"],
+    "BLOB": ["'\\x00\\xff'::BLOB", "''::BLOB"],
+    "BIT": ["'0'::BIT", "'101010101'::BIT"],
+    "INTEGER[]": ["[]", "[1, NULL]"],
+    "VARCHAR[]": ["['a', NULL]"],
+    "STRUCT(a INTEGER)": ["{'a': 1}"],
+}
+"""Values of each type that are most likely to make a function fail; NULL is added to them."""
+
+ARGUMENTS = {
+    **{
+        f: [f"'{u}', {{0}}" for u in sorted(UNITS)]
+        for f in ("date_trunc", "date_part", "datetrunc", "datepart")
+    },
+    **{f: [f"'{u}', {{0}}, {{0}}" for u in sorted(UNITS)] for f in query_expressions.BETWEEN_TIMES},
+    "replace": ["{0}, 'a', 'b'", "{0}, {0}, ''"],
+    "left": ["{0}, {1}"],
+    "regexp_replace": ["{0}, '(a)', '\\\\1', 'g'"],
+    "timezone": ["'Europe/Paris', {0}", "'UTC', {0}"],
+    "time_bucket": [
+        f"INTERVAL '{width}', {{0}}{more}"
+        for width in ("1 month", "1 week", "1 microsecond", "100000 years")
+        for more in ("", ", 'Asia/Tokyo'", ", INTERVAL '1 day'", ", DATE '2020-01-01'")
+    ],
+    **{
+        name: ["{0}, 'a%'", "{0}, '(a|b)*'", "{0}, '[[:alpha:]]', 'x'", "{0}, 'a', '', 'g'"]
+        for name in query_expressions.PATTERNS
+    },
+    "strftime": ["{0}, '%Y-%m-%d %H:%M:%S.%f %j %U'"],
+    "try_strptime": ["{0}, '%Y-%m-%d'", "{0}, ['%d/%m/%Y', '%j']"],
+}
+"""Arguments of functions that must have constants."""
+
+
+def calls_of(name: str) -> list[str]:
+    """Calls of a function; its arguments are columns {0}, {1}, {2}."""
+    quoted = name if name in ("coalesce", "if") else f'"{name}"'
+    given = ["{0}", "{0}, {1}", "{0}, {1}, {1}", "{0}, {0}, {1}"]
+    return [f"{quoted}({one})" for one in ARGUMENTS.get(name, given)]
+
+
+def extremes() -> _duck.DuckDBPyConnection:
+    import duckdb
+
+    con = duckdb.connect()
+    for place, (kind, values) in enumerate(EXTREMES.items()):
+        listed = ", ".join(f"CAST({value} AS {kind})" for value in [*values, "NULL"])
+        con.execute(f"CREATE TABLE t{place} AS SELECT unnest([{listed}]) AS v{place}")
+    return con
+
+
+FAMILIES = {
+    "numbers": ("TINYINT", "BIGINT", "HUGEINT", "DOUBLE", "DECIMAL(38,10)", "BOOLEAN"),
+    "texts": ("VARCHAR", "BIGINT", "BLOB", "BIT"),
+    "times": (
+        *("DATE", "TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "TIME", "INTERVAL"),
+        *("TIME WITH TIME ZONE", "BIGINT", "DOUBLE", "TIMESTAMP_S"),
+    ),
+}
+"""Types that functions take together."""
+
+
+def total_text(call: str) -> str | None:
+    """A call as a row query has it; None where it is refused."""
+    types = {f"v{place}": kind for place, kind in enumerate(EXTREMES)}
+    reader = ExpressionReader(query_tree.read_query("SELECT 1"), {"t": Columns("t", types)}, {})
+    with suppress(ParameterError):
+        (part,) = query_tree.read_query(f"SELECT {call}").tree["select_list"]
+        return query_tree.expression_text(reader.total(part))
+    return None
+
+
+def escapes(con: _duck.DuckDBPyConnection, call: str, kinds: Sequence[str]) -> bool | None:
+    """Whether an error escapes for some values of columns of these types; None if none binds."""
+    places = [[*EXTREMES].index(kind) for kind in kinds]
+    text = total_text(call.format(*(f"v{place}" for place in places)))
+    tables = ", ".join(f"t{place}" for place in dict.fromkeys(places))
+    if text is None:
+        return None
+    try:
+        bound = con.sql(f"SELECT {text} AS v FROM {tables}")
+    except _duck.Error:
+        return None
+    try:
+        con.execute(f"EXPLAIN SELECT {text} FROM {tables} LIMIT 0")
+    except _duck.Error:
+        return None  # it cannot be planned, whatever the rows
+    try:
+        bound.fetchall()
+    except (_duck.Error, UnicodeDecodeError, ValueError, OverflowError):
+        try:
+            con.execute(f"SELECT count({text}) FROM {tables}").fetchall()
+        except _duck.Error:
+            return True
+    return False
+
+
+def pairs_of(families: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
+    pairs = [(a, b) for kinds in families.values() for a in kinds for b in kinds]
+    return [*dict.fromkeys([*pairs, *((kind, kind) for kind in EXTREMES)])]
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        pytest.param([(kind, kind) for kind in ("BIGINT", "TIME", "INTERVAL")], id="few"),
+        pytest.param([(kind, kind) for kind in EXTREMES], id="alike", marks=pytest.mark.evidence),
+        pytest.param(pairs_of(FAMILIES), id="together", marks=pytest.mark.evidence),
+        pytest.param(pairs_of({"all": [*EXTREMES]}), id="all", marks=[pytest.mark.evidence]),
+    ],
+)
+def test_no_function_of_rows_fails(pairs: Sequence[tuple[str, str]]) -> None:
+    """Law: no value of any type makes a function fail, as a row query has it. Every function of the
+    list is tried with some type."""
+    con, found, tried = extremes(), [], set()
+    for name in sorted(ROW_FUNCTIONS):
+        every = 1 if len(pairs) > len(EXTREMES) else 5
+        for call in calls_of(name)[:4] + calls_of(name)[4::every]:
+            for kinds in pairs:
+                one = escapes(con, call, kinds)
+                tried |= {name} if one is not None else set()
+                found += [(call, kinds)] if one else []
+    assert found == []
+    assert len(pairs) <= len(EXTREMES) or ROW_FUNCTIONS - tried <= {"dateadd"}
+
+
+def test_an_escape_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: units that DuckDB does not implement, and nothing tried."""
+    con = extremes()
+    monkeypatch.setattr(query_expressions, "UNITS", UNITS | {"era"})
+    assert escapes(con, "date_diff('era', {0}, {0})", ["TIMESTAMP"]) is not None
+    monkeypatch.setattr(query_expressions, "_try", lambda part: part)
+    assert escapes(con, "make_date({0}, {1}, {1})", ["BIGINT", "BIGINT"])
