@@ -209,3 +209,26 @@ def test_a_whole_row_is_all_of_its_columns() -> None:
     query = "SELECT count(DISTINCT sales) AS n FROM sales"
     result = dp.sql(query, {"sales": rows}, epsilon=8.0, delta=1e-3, progress=False)
     assert 17 < result["n"].item() < 23
+
+
+def test_grouping_names_columns() -> None:
+    query = "SELECT country, grouping() FROM sales GROUP BY ROLLUP (country)"
+    assert "GROUPING takes columns" in refusal(query)
+
+
+@pytest.mark.parametrize(
+    "by",
+    [
+        "GROUPING SETS ((country), (), ())",
+        "ROLLUP (country, country)",
+        "country, ROLLUP (country)",
+        "GROUPING SETS ((country, product), (product, country))",
+    ],
+)
+def test_sets_that_duckdb_shows_twice_are_refused(by: str) -> None:
+    assert "twice" in refusal(f"SELECT count(*) AS n FROM sales GROUP BY {by}")
+
+
+def test_what_cubes_lack_is_named_as_the_query_does() -> None:
+    query = "SELECT country, product, avg(amount) AS lower FROM sales GROUP BY CUBE (1, 2)"
+    assert refusal(query).startswith("avg(amount) (line 1, column 26): this is not measured")

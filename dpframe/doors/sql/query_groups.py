@@ -255,8 +255,12 @@ class GroupReader:
                 self._keys.append(free_name(self._key_name(one), [*self._keys, *users]))
             numbers.append(same[0] if same else len(self._groups) - 1)
         sets = sets or [tuple(range(len(expressions)))]
-        found = (tuple(dict.fromkeys(numbers[i] for i in one)) for one in sets)
-        return [*dict.fromkeys(found)]
+        found = [tuple(dict.fromkeys(numbers[i] for i in one)) for one in sets]
+        if len({frozenset(one) for one in found}) < len(found):
+            raise ParameterError(
+                "GROUP BY has a set of columns twice, so that its rows are twice. Leave one out."
+            )
+        return found
 
     def _group(self, part: Tree) -> Tree:
         """An expression of GROUP BY; a number or an alias stands for a column of the result."""
@@ -319,9 +323,10 @@ class GroupReader:
             )
         for name, measure in measures.items():
             if not measure.text.startswith(("count", "sum(")):
-                raise ParameterError(
-                    f"{name!r} is not measured over several sets of columns. Ask count and sum "
-                    "there, or GROUP BY ROLLUP."
+                raise self._query.refuse(
+                    self._measures.calls[name],
+                    "this is not measured over several sets of columns. Ask count and sum there, "
+                    "or GROUP BY ROLLUP.",
                 )
         text = _sets_text([[keys[i] for i in one] for one in filled[::-1]])
         return Shape(question="rollup", by=text, cells=True, numbered=self._user is None)
@@ -525,6 +530,8 @@ class GroupReader:
                 raise self._query.refuse(part, "GROUPING takes columns of GROUP BY.")
             bit = make_cast(make_column(f"r{found[0]}"), whole)
             bits.append(make_function("*", bit, make_constant(2**place)))
+        if not bits:
+            raise self._query.refuse(part, "GROUPING takes columns of GROUP BY.")
         total = bits[0]
         for bit in bits[1:]:
             total = make_function("+", total, bit)

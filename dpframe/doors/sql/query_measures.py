@@ -102,6 +102,8 @@ class MeasureReader:
     bounds: Bounds
     values: dict[str, Tree] = field(default_factory=dict)
     measures: dict[str, QueryMeasure] = field(default_factory=dict)
+    calls: dict[str, Tree] = field(default_factory=dict)
+    """The aggregate of each measure, by its name."""
     answered: list[tuple[Any, int]] = field(default_factory=list)
     """Aggregates, and the numbers of the measures that answer them."""
 
@@ -211,7 +213,7 @@ class MeasureReader:
             if known == measure:
                 return name
         name = free_name(self._shown(call), [*self.keys, *self.measures])
-        self.measures[name] = measure
+        self.measures[name], self.calls[name] = measure, call
         return name
 
     def _value(self, tree: Tree, name: str) -> str:
