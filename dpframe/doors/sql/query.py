@@ -190,12 +190,14 @@ def sql(
         Public tables by name. They are joined by a key that no two of their rows have.
     user
         Column that identifies a person; all rows of one person are protected together.
-        ``count(*)`` still counts rows, and ``count(DISTINCT user)`` counts people.
+        ``count(*)`` still counts rows, and ``count(DISTINCT user)`` counts people. In means and
+        quantiles each person weighs 1, divided over their rows.
     bounds
         Bounds of the values of sums, means and quantiles, by column, by aggregate
         (``"sum(amount)"``) or by the name of the result's column. With ``user``, bounds of a sum
-        are of what a person has at one row of the result; ``"*"`` bounds their number of rows.
-        ``"auto"`` as an end of a sum finds it privately.
+        are of what a person has at one row of the result, and of the root of the sum of their
+        squares over rows; ``"*"`` bounds their number of rows. ``"auto"`` as an end of a sum finds
+        it privately. Constants bound themselves: ``sum(CASE WHEN ... THEN 1 ELSE 0 END)``.
     epsilon, delta
         As for :func:`rollup`. Without GROUP BY nothing of delta is used.
     intervals
@@ -436,9 +438,19 @@ def explain_sql(
 
 
 def _as_pandas(table: pa.Table) -> pd.DataFrame:
-    """A frame whose whole numbers stay whole where one is missing."""
+    """A frame whose whole numbers stay whole where one is missing, and whose decimals are floats
+    and days are times, as DuckDB makes frames."""
     import pandas as pd
 
-    frame: pd.DataFrame = table.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
+    for i, column in enumerate(table.schema):
+        if pa.types.is_decimal(column.type):
+            values = table.column(i).cast(pa.float64())
+            if column.type.scale == 0 and all(
+                abs(one) < 2**53 for one in values.drop_null().to_pylist()
+            ):
+                values = values.cast(pa.int64())
+            table = table.set_column(i, column.name, values)
+    kinds = {pa.int64(): pd.Int64Dtype()}
+    frame: pd.DataFrame = table.to_pandas(types_mapper=kinds.get, date_as_object=False)
     whole = [name for name, kind in frame.dtypes.items() if kind == "Int64"]
     return frame.astype({name: "int64" for name in whole if not frame[name].hasnans})

@@ -238,17 +238,23 @@ class GroupReader:
     def _read_sets(self) -> list[tuple[int, ...]]:
         """The sets of keys, by their numbers; fills ``groups`` and ``keys``, their names."""
         node = self._node
-        distinct = any(one["type"] == "DISTINCT_MODIFIER" for one in node["modifiers"])
+        distinct = [one for one in node["modifiers"] if one["type"] == "DISTINCT_MODIFIER"]
         expressions = [self._group(one) for one in node["group_expressions"]]
         sets = [tuple(one) for one in node["group_sets"]]
         forced = node["aggregate_handling"] == "FORCE_AGGREGATES"
         if forced or (distinct and not expressions):
             items = [one for one in node["select_list"] if not _has_aggregate(one)]
+            for one in [part for modifier in distinct for part in modifier["distinct_on_targets"]]:
+                raise self._query.refuse(one, "DISTINCT ON shows single rows. Use GROUP BY.")
             if forced or len(items) == len(node["select_list"]):
                 expressions = [{**one, "alias": ""} for one in items]
         users = [self._user] if self._user is not None else []
         numbers: list[int] = []
         for one in expressions:
+            if users and self._reader.is_user(column_name(one) or ""):
+                raise self._query.refuse(
+                    one, f"a group of one user is never shown. Ask count(DISTINCT {users[0]})."
+                )
             same = [i for i, other in enumerate(self._groups) if same_expression(one, other)]
             if not same:
                 self._groups.append(one)
@@ -328,7 +334,8 @@ class GroupReader:
                     "this is not measured over several sets of columns. Ask count and sum there, "
                     "or GROUP BY ROLLUP.",
                 )
-        text = _sets_text([[keys[i] for i in one] for one in filled[::-1]])
+        finest_first = sorted(filled, key=len, reverse=True)
+        text = _sets_text([[keys[i] for i in one] for one in finest_first])
         return Shape(question="rollup", by=text, cells=True, numbered=self._user is None)
 
     # -- the question -------------------------------------------------------------------------
@@ -348,10 +355,11 @@ class GroupReader:
             given["measures"] = {name: one.text for name, one in measures.items()} or "count"
             if shape.total:
                 given["keys"] = [ALL]
-        if self._user is not None:
-            given["user"] = self._user
-        elif shape.numbered:
-            given["user"] = RECORD
+        if self._user is not None or shape.numbered:
+            given["user"] = self._user or RECORD
+            if not shape.total:  # shares of users are no counts of them at each row
+                rounds = "mechanism" if shape.question == "hhh" else "contribution"
+                given[rounds] = "rounds" if shape.question == "hhh" else "items"
         kinds, rows = self._row_query(shape)
         table = reader.asked_table
         names = _read_columns(rows, table.types, self._user)
@@ -378,10 +386,8 @@ class GroupReader:
         level are a list in JSON.
         """
         reader, where = self._reader, self._node["where_clause"]
-        keys = [
-            {**reader.total(one), "alias": name}
-            for one, name in zip(self._groups, self._keys, strict=True)
-        ]
+        named = list(zip(self._keys, self._groups, strict=True))
+        keys = [{**reader.total(one), "alias": name} for name, one in named]
         values = [{**one, "alias": name} for name, one in self._measures.values.items()]
         if shape.total or shape.constant:
             values.append({**make_constant(ALL), "alias": shape.constant or ALL})
@@ -390,6 +396,13 @@ class GroupReader:
         condition = None if where is None else reader.condition(where)
         plain = make_select([*keys, *values], self._from, condition)
         kinds = dict(reader.bind_select(plain))
+        asked = [{**one, "alias": name} for name, one in named]
+        bound = reader.bind_select(make_select(asked, self._from)) if asked else []
+        for i, (name, kind) in enumerate(bound):
+            if kind != kinds[name]:  # whole numbers that were widened
+                kinds[name], cast = kind, make_cast({**keys[i], "alias": ""}, type_expression(kind))
+                keys[i] = {**cast, "alias": name}
+        plain = {**plain, "select_list": [*keys, *values]}
         text = type_expression("VARCHAR")
         # around the rows: inside, a condition could mean a key's name, and would find these texts
         columns = [make_column(one["alias"] or USER) for one in values]

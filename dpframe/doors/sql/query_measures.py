@@ -23,12 +23,16 @@ from dpframe.doors.sql.query_tree import (
     named_arguments,
     read_query,
     rebuild,
+    same_expression,
 )
 from dpframe.errors import ParameterError
 from dpframe.measures.measure import AT_BOUND_END, BINS_END, quote_column
 
-BOUNDS_ARGUMENT = "contribution_bounds_per_group"
-"""BigQuery's argument of an aggregate with the bounds of its values."""
+BOUNDS_ARGUMENTS = ("contribution_bounds_per_group", "contribution_bounds_per_row")
+"""BigQuery's arguments of an aggregate with the bounds of its values."""
+
+EACH_ROW = ("*", "count(*)")
+"""Names of the bounds of a user's number of rows."""
 
 Bounds = Mapping[str, tuple[Any, Any]]
 """Bounds of values by what they are of: a column, an aggregate as text, or a name of the result."""
@@ -55,9 +59,9 @@ RESERVED = frozenset(("level", "prefix", "residual", "count", "lower", "upper", 
 
 def without_bounds(part: Tree) -> Tree | None:
     """A call without BigQuery's bounds, which DuckDB's functions do not take; None for others."""
-    if part.get("class") != "FUNCTION" or BOUNDS_ARGUMENT not in named_arguments(part):
+    if part.get("class") != "FUNCTION" or not {*BOUNDS_ARGUMENTS} & {*named_arguments(part)}:
         return None
-    kept = [one for one in part["arguments"] if one["name"].lower() != BOUNDS_ARGUMENT]
+    kept = [one for one in part["arguments"] if one["name"].lower() not in BOUNDS_ARGUMENTS]
     return {**part, "arguments": rebuild(kept, without_bounds)}
 
 
@@ -125,7 +129,8 @@ class MeasureReader:
         called = call["function_name"].lower()
         name, given = OTHER_NAMES.get(called, called), arguments(call)
         distinct = call["distinct"] or called == "approx_count_distinct"
-        if name in ("count_star", "count") and not given:
+        ones = [one["class"] == "CONSTANT" and constant(one) is not None for one in given]
+        if name in ("count_star", "count") and all(ones) and not distinct:
             return self._count(call)
         if name in QUANTILES and given and not distinct:
             return self._quantile(call, name, given)
@@ -159,14 +164,14 @@ class MeasureReader:
             value = make_case(self.rows.condition(condition), value)
         upper: Any = 1
         if self.user is not None:
-            given = self._given_bounds(call, ("*", "count(*)"))
+            given = self._given_bounds(call, *map(tree_of, EACH_ROW))
             upper = "auto" if given is None else given[1]
         column = self._value(self._where(call, value), self._shown(call))
         text = f"sum({quote_column(column)}, 0, {written(upper)})"
         return self._add(call, QueryMeasure(text, True))
 
     def _sum(self, call: Tree, of: Tree, kind: str) -> str:
-        lower, upper = self._bounds(call, of)
+        lower, upper = self._bounds(call, of, kind)
         if any(isinstance(one, str) and one != "auto" for one in (lower, upper)):
             raise self._refuse(call, "bounds of sums and means are numbers. Write (0, 500).")
         if kind == "sum" and self.user is not None:  # of what a user has at a node: 0 elsewhere
@@ -177,11 +182,9 @@ class MeasureReader:
 
     def _distinct(self, call: Tree, of: Tree) -> str:
         value, name = self.rows.total(of), column_name(of) or ""
-        if self.user is not None and self.rows.is_user(name):
-            if not call["filter"]:
-                return self._add(call, QueryMeasure("count", True))
-            column = self._value(self._where(call, value), self._shown(call))
-            return self._add(call, QueryMeasure(f"distinct({quote_column(column)}, 1)", True))
+        of_users = self.user is not None and self.rows.is_user(name)
+        if of_users and not call["filter"]:
+            return self._add(call, QueryMeasure("count", True))
         column = self._value(self._where(call, value), plain_name(of))
         return self._add(call, QueryMeasure(f"distinct({quote_column(column)})", True))
 
@@ -197,7 +200,7 @@ class MeasureReader:
         if isinstance(at, bool) or not isinstance(at, int | float) or not 0 < at < 1:
             raise self._refuse(call, "a quantile needs a column and one number between 0 and 1.")
         of = given[0]
-        lower, upper = self._bounds(call, of)
+        lower, upper = self._bounds(call, of, name)
         column = self._value(self._where(call, self.rows.total(of)), plain_name(of))
         own = f"{quote_column(column)}, {at!r}, {written(lower)}, {written(upper)}"
         return self._add(call, QueryMeasure(f"quantile({own})", of=column))
@@ -231,9 +234,8 @@ class MeasureReader:
         condition = call["filter"]
         return value if not condition else make_case(self.rows.condition(condition), value)
 
-    def _bounds(self, call: Tree, of: Tree) -> tuple[Any, Any]:
-        name = plain_name(of)
-        found = self._given_bounds(call, (name,))
+    def _bounds(self, call: Tree, of: Tree, kind: str) -> tuple[Any, Any]:
+        found = self._given_bounds(call, of) or self._bounds_of_constants(call, of, kind)
         if found is None:
             whose = "a row has" if self.user is None else "a user has at a row of the result"
             raise self._refuse(
@@ -247,29 +249,47 @@ class MeasureReader:
     def _advice(self, call: Tree, of: Tree) -> str:
         """How to pass bounds of a value: by its column or text, or by the name of the result's."""
         text = plain_name(of)
-        text = text[1:-1] if plain_text(text[1:-1]) == text else text
+        inside = tree_of(text[1:-1])
+        text = text[1:-1] if same_expression(inside, of) else text
         name = min((text, self.names.get(id(call), text)), key=len)
         if len(name) > LONGEST_HINT:
             return "Pass bounds by its text, or by the name after AS."
         return f"Pass bounds={{{name!r}: (0, 500)}}."
 
-    def _given_bounds(self, call: Tree, names: Sequence[str]) -> tuple[Any, Any] | None:
-        """Bounds from the query, or from the arguments: of the aggregate first."""
+    def _bounds_of_constants(self, call: Tree, of: Tree, kind: str) -> tuple[Any, Any] | None:
+        """Bounds that the query says itself: ``CASE WHEN ... THEN 1 ELSE 0 END`` is 0 or 1."""
+        values = constants(of)
+        if not values:
+            return None
+        lower, upper = min(values), max(values)
+        if lower == upper:  # sum(1), as Tableau counts rows
+            lower, upper = min(lower, 0), max(upper, 0)
+        if kind != "sum" or self.user is None:
+            return lower, upper
+        rows = self._given_bounds(call, *map(tree_of, EACH_ROW))
+        if rows is not None and not isinstance(rows[1], str):
+            return min(lower, 0) * rows[1], max(upper, 0) * rows[1]
+        return (0, "auto") if lower >= 0 else None
+
+    def _given_bounds(self, call: Tree, *others: Tree) -> tuple[Any, Any] | None:
+        """Bounds from the query, or from the arguments: of the aggregate before what it is of."""
         given = named_arguments(call)
         if given:
-            pair = [constant(one) for one in arguments(given.get(BOUNDS_ARGUMENT, {}))]
-            if len(given) > 1 or len(pair) != 2 or None in pair:
-                raise self._refuse(call, f"write {BOUNDS_ARGUMENT} => (0, 500), and no more.")
-            return pair[0], pair[1]
-        known = {name.casefold(): pair for name, pair in self.bounds.items()}
-        shown = self._shown(call)
-        if shown.casefold() in known:
-            return known[shown.casefold()]
-        others = [name for name in known if not name.isidentifier()]
-        if others:  # sum(amount) or amount * quantity, as DuckDB writes them
-            known |= {plain_text(name).casefold(): known[name] for name in others}
-            names = (expression_text(rebuild(call, without_bounds)), *names)
-        return next((known[n.casefold()] for n in names if n.casefold() in known), None)
+            ((name, row), *more) = given.items()
+            ends = [constant(one) for one in arguments(row)]
+            if more or name not in BOUNDS_ARGUMENTS or len(ends) != 2 or None in ends:
+                raise self._refuse(call, f"write {BOUNDS_ARGUMENTS[0]} => (0, 500), and no more.")
+            return ends[0], ends[1]
+        shown = self._shown(call).casefold()
+        for name, pair in self.bounds.items():
+            if name.casefold() == shown:
+                return pair
+        read = [(tree_of(name), pair) for name, pair in self.bounds.items()]
+        for wanted in (rebuild(call, without_bounds), *others):
+            for tree, pair in read:
+                if same_expression(tree, wanted):
+                    return pair
+        return None
 
 
 def plain_name(part: Tree) -> str:
@@ -277,13 +297,27 @@ def plain_name(part: Tree) -> str:
     return column_name(part) or expression_text(part)
 
 
-def plain_text(expression: str) -> str:
-    """An expression as DuckDB writes it; the same text if it is none."""
+def tree_of(text: str) -> Tree:
+    """The tree of an expression; a column of this name if it is none."""
     try:
-        (found,) = read_query(f"SELECT {expression}").tree["select_list"]
-    except (ParameterError, KeyError, ValueError):
-        return expression
-    return expression_text(found)
+        found: Tree = read_query(f"SELECT {text}").tree["select_list"][0]
+    except (ParameterError, KeyError):
+        return make_column(text)
+    return make_column(text) if found["alias"] else found  # a name of two words
+
+
+def constants(part: Tree) -> list[int | float] | None:
+    """The numbers that an expression of constants can be; None for other expressions."""
+    if part["class"] == "CASE":
+        ends = [*(one["then_expr"] for one in part["case_checks"]), part["else_expr"]]
+        found = [constants(one) for one in ends if one]
+        if any(one is None for one in found):
+            return None
+        return [value for one in found for value in one or []]
+    if part.get("literal", {}).get("kind") == "NULL_LITERAL":
+        return []
+    value = None if part["class"] == "CAST" else constant(part)  # a cast can round
+    return [value] if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _with_zero(bound: Any, extreme: Any) -> Any:

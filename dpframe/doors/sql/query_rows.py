@@ -33,6 +33,7 @@ from dpframe.doors.sql.query_tree import (
     make_cast,
     make_column,
     make_select,
+    make_star,
     make_subquery,
     make_table,
     rebuild,
@@ -145,17 +146,16 @@ class RowReader(ExpressionReader):
 
     def named_table(self, table: Tree, ctes: Scope) -> tuple[Kind, Columns | Tree]:
         """What a name in FROM stands for, and its columns, or the query of a CTE."""
-        *more, name = table["qualified_name"]["path"]
+        (name,) = table["qualified_name"]["path"]
         key = name.casefold()
-        if not more and key in ctes:
+        if key in ctes:
             return ctes[key][0], ctes[key][1]
-        if not more and key in self.private:
+        if key in self.private:
             return "rows", self.private[key]
-        if not more and key in self.public:
+        if key in self.public:
             return "public", self.public[key]
         known = [one.name for one in (*self.private.values(), *self.public.values())]
-        named = ".".join([*more, name])
-        raise self.query.refuse(table, f"there is no table {named!r}.{argument_hint(named, known)}")
+        raise self.query.refuse(table, f"there is no table {name!r}.{argument_hint(name, known)}")
 
     # -- tables of rows -----------------------------------------------------------------------
 
@@ -262,26 +262,36 @@ class RowReader(ExpressionReader):
             compared = [
                 make_comparison(one, key) for (one, _), key in zip(pairs, keys, strict=True)
             ]
-            read["condition"] = compared[0] if len(compared) == 1 else _all_of(compared)
+            read["condition"] = compared[0] if len(compared) == 1 else make_conjunction(compared)
         return read
 
     def _read_public(self, side: Tree, ctes: Scope) -> tuple[Tree, Mapping[str, str]]:
         """The public side of a join, and the types of its columns by their names in small
         letters."""
-        found = None
+        table = self._public_rows(side, ctes)
+        found = self.bind_select(make_select([make_star()], table))
+        return table, {name.casefold(): kind for name, kind in found}
+
+    def _public_rows(self, side: Tree, ctes: Scope) -> Tree:
+        """A public table, or a SELECT of its rows: always the same ones, as keys are checked."""
+        node, scope, alias = None, ctes, side["alias"]
         if side["type"] == "BASE_TABLE":
             _, found = self.named_table(side, ctes)
-        if not isinstance(found, Columns):
+            alias = alias or side["table_name"]
+            if isinstance(found, Columns):
+                table = make_table(found.name, alias)
+                return {**table, "column_name_alias": side["column_name_alias"]}
+            _, node, scope = ctes[side["table_name"].casefold()]
+        elif side["type"] == "SUBQUERY":
+            node = side["subquery"]["node"]
+        if node is None or node["type"] != "SELECT_NODE" or is_grouped(node) or _is_cut(node):
             raise self.query.refuse(
                 first_placed(side), "name a public table here. Prepare it before you ask."
             )
-        table = make_table(found.name, side["alias"] or found.name)
-        renamed = side["column_name_alias"]
-        names = [*renamed, *[*found.types][len(renamed) :]]
-        types = {
-            name.casefold(): kind for name, kind in zip(names, found.types.values(), strict=True)
-        }
-        return {**table, "column_name_alias": renamed}, types
+        inside = self._public_rows(node["from_table"], self.scope_of(node, scope))
+        where = node["where_clause"] and self.condition(node["where_clause"])
+        read = make_select([self._read_item(item) for item in node["select_list"]], inside, where)
+        return {**make_subquery(read, alias), "column_name_alias": side["column_name_alias"]}
 
     def _pairs(self, join: Tree, alias: str, types: Mapping[str, str]) -> list[tuple[Tree, Tree]]:
         """The private and public columns that a join compares."""
@@ -333,8 +343,8 @@ def _public_names(table: Tree) -> set[str]:
     """The names of the public tables that a FROM clause joins."""
     if table["type"] == "JOIN":
         return _public_names(table["left"]) | _public_names(table["right"])
-    plain = table["type"] == "BASE_TABLE" and table["table_name"] != PRIVATE
-    return {table["alias"].casefold()} if plain else set()
+    private = any(one.get("table_name") == PRIVATE for one in inner_trees(table))
+    return set() if private else {table["alias"].casefold()}
 
 
 def _without_user(item: Tree, public: set[str]) -> Tree:
@@ -367,6 +377,12 @@ def inner_subqueries(node: Tree | list[Tree]) -> list[Tree]:
     return found
 
 
+def _is_cut(node: Tree) -> bool:
+    """Whether a SELECT shows some of its rows alone, which its WHERE does not say."""
+    modifiers = [one["type"] for one in node["modifiers"] if one["type"] != "ORDER_MODIFIER"]
+    return bool(modifiers or node.get("qualify") or node.get("sample"))
+
+
 def is_grouped(node: Tree) -> bool:
     """Whether a SELECT groups the rows of its tables."""
     distinct = any(one["type"] == "DISTINCT_MODIFIER" for one in node["modifiers"])
@@ -384,7 +400,14 @@ def conjuncts(condition: Tree) -> list[Tree]:
     return [condition]
 
 
-def _all_of(conditions: list[Tree]) -> Tree:
+def make_comparison(left: Tree, right: Tree) -> Tree:
+    """``left = right``."""
+    kind = "COMPARE_EQUAL"
+    return {"class": "COMPARISON", "type": kind, "alias": "", "left": left, "right": right}
+
+
+def make_conjunction(conditions: list[Tree]) -> Tree:
+    """All of the conditions, by AND."""
     return {
         "class": "CONJUNCTION",
         "type": "CONJUNCTION_AND",
@@ -399,12 +422,6 @@ def _is_of(part: Tree | None, alias: str, names: Mapping[str, str]) -> bool:
         return False
     *more, name = part["column_names"]
     return more[-1].casefold() == alias if more else name.casefold() in names
-
-
-def make_comparison(left: Tree, right: Tree) -> Tree:
-    """``left = right``."""
-    kind = "COMPARE_EQUAL"
-    return {"class": "COMPARISON", "type": kind, "alias": "", "left": left, "right": right}
 
 
 def _repeated_keys(table: Tree, keys: list[Tree]) -> str:

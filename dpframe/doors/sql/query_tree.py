@@ -27,6 +27,9 @@ LONGEST = 100_000
 PLACE = ("query_location", "query_location_length")
 """Keys that say where in the text a part stands: a byte, and a number of bytes."""
 
+OF_TABLE = ("sample", "column_name_alias", "at_clause")
+"""What a table has beside its name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Query:
@@ -35,6 +38,12 @@ class Query:
     text: str
     tree: Tree
     options: Mapping[str, Any]
+
+    def path_of(self, table: Tree) -> list[str]:
+        """The name of a table with what qualifies it; BigQuery's backticks hold all of it."""
+        path: list[str] = table["qualified_name"]["path"]
+        start = table[PLACE[0]]
+        return path[0].split(".") if self.text.encode()[start : start + 1] == b"`" else path
 
     def refuse(self, part: Tree, why: str) -> ParameterError:
         """The error that names a part of the query, its place in the text, and what to do."""
@@ -96,7 +105,7 @@ def read_query(text: object) -> Query:
         raise ParameterError("query is nested too deep. Write it with less nesting.")
     for part in inner_trees(query.tree):
         _check_part(query, part)
-    return query
+    return replace(query, tree=_with_our_names(query))
 
 
 def _with_named_columns(part: Tree) -> Tree | None:
@@ -191,6 +200,58 @@ def _parse(plain: str) -> Tree:
             message = "it is no SELECT. Write one SELECT"
         raise ParameterError(f"query cannot be parsed: {message}.")
     return parsed
+
+
+def _with_our_names(query: Query) -> Tree:
+    """The tree with tables by their last names: ``"public"."sales"`` is the table ``sales``.
+
+    Tables are handed in by name, so that a schema says no more, unless two tables have one name.
+    BigQuery's ``percentile_cont(x, 0.5)`` is DuckDB's ``quantile_cont``.
+    """
+    _check_last_names(query, query.tree, frozenset())
+    paths: dict[str, list[str]] = {}
+    for one in inner_trees(query.tree):
+        if one.get("type") == "BASE_TABLE":
+            path = [name.casefold() for name in query.path_of(one)]
+            if len(path) > 1 and paths.setdefault(path[-1], path) != path:
+                raise query.refuse(one, f"two tables are named {path[-1]!r}. Rename one.")
+
+    def our_names(part: Tree) -> Tree | None:
+        if part.get("type") == "BASE_TABLE":
+            name = query.path_of(part)[-1]
+            return {**make_table(name, part["alias"]), **{k: part[k] for k in (*PLACE, *OF_TABLE)}}
+        if part.get("function_name", "").lower() == "percentile_cont":
+            changed = {
+                **part,
+                **{key: QUANTILE[key] for key in ("function_name", "qualified_name")},
+            }
+            return {key: rebuild(one, our_names) for key, one in changed.items()}
+        names = part.get("column_names", [])
+        for path in paths.values():
+            if len(names) > len(path) and [one.casefold() for one in names[: len(path)]] == path:
+                return {**part, "column_names": names[len(path) - 1 :]}
+        return None
+
+    tree: Tree = rebuild(query.tree, our_names)
+    return tree
+
+
+def _check_last_names(query: Query, part: Any, ctes: frozenset[str]) -> None:
+    """Raise ParameterError where a table with a schema has the last name of a CTE that it sees."""
+    if isinstance(part, list):
+        for one in part:
+            _check_last_names(query, one, ctes)
+    elif isinstance(part, dict):
+        for entry in part.get("cte_map", {}).get("map", []):
+            _check_last_names(query, cte_query(entry), ctes)
+            ctes |= {entry["key"].casefold()}
+        if part.get("type") == "BASE_TABLE":
+            *more, name = query.path_of(part)
+            if more and name.casefold() in ctes:
+                raise query.refuse(part, f"WITH has the name {name!r}, too. Rename it there.")
+        for key, one in part.items():
+            if key != "cte_map":
+                _check_last_names(query, one, ctes)
 
 
 # -- WITH DIFFERENTIAL_PRIVACY, as BigQuery writes it ---------------------------------------------
@@ -420,6 +481,9 @@ def make_function(name: str, *given: Tree, alias: str = "") -> Tree:
         "qualified_name": {"path": [name]},
         "is_legacy_function_call": False,
     }
+
+
+QUANTILE = make_function("quantile_cont")
 
 
 def make_operator(kind: str, *children: Tree, alias: str = "") -> Tree:
