@@ -10,13 +10,14 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import duckdb
 
 import dpframe as dp
 from dpframe.doors.cli.main import command_parser
+from tests.sql.written_queries import written
 
 HERE = Path(__file__).resolve().parents[1]
 MADE = "<!-- made by python -m tests.references -->"
@@ -87,6 +88,44 @@ def _plain(text: str) -> str:
     for mark in ("\\", "`", "*", "_", "<", ">", "|", "[", "]", "$"):
         text = text.replace(mark, f"\\{mark}")
     return text.rstrip(".")
+
+
+def sql_queries() -> str:
+    """What people write in SQL, by its origin, and what each query becomes."""
+    queries = written()
+    refused = sum("refused" in one.said for one in queries)
+    lines = [
+        "# Queries that people write",
+        MADE,
+        f"`dp.sql` is tested with {len(queries)} queries: {len(queries) - refused} are answered, "
+        f"by record or by user, and {refused} are refused. Each answer is compared with that of "
+        "its question, drawn alike, and with DuckDB's own answer to the query. We wrote queries in "
+        "the forms that tools send (`tests/sql/written`). The table says what each becomes: the "
+        "keys, then the "
+        "measures. Everything else of a query runs on released rows.",
+    ]
+    for origin in dict.fromkeys(one.origin for one in queries):
+        rows = [
+            f"| {_plain(one.title)} | {_plain(becomes(one.said))} |"
+            for one in queries
+            if one.origin == origin
+        ]
+        lines += [f"## {origin}", "\n".join(["| query | becomes |", "| --- | --- |", *rows])]
+    return "\n\n".join(lines) + "\n"
+
+
+def becomes(said: Mapping[str, str]) -> str:
+    """The question of a query in a few words, or why it is refused."""
+    if "refused" in said:
+        return "refused: " + re.sub(r"^.*\(line \d+, column \d+\): ", "", said["refused"])
+    keys = ", ".join(one.split(" = ")[0] for one in said.get("by", "").split("; "))
+    measures = [one.split(" if ") for one in said.get("of", "keys alone").split("; ")]
+    asked = dict.fromkeys(
+        (one[0] if one[0] == "keys alone" else one[0].split()[0]) + (" where" if one[1:] else "")
+        for one in measures
+    )
+    level = {"rollup": "ROLLUP of ", None: "by "}.get(said.get("levels"), "sets of ")
+    return f"{level + keys if keys else 'all rows'}: {', '.join(asked)}"
 
 
 STATEMENTS = "measures_sql", "rollup_sql", "tree_rollup_sql"
@@ -217,6 +256,7 @@ def _type(parameter: inspect.Parameter | None) -> str:
 MADE_FILES: dict[str, Callable[[], str]] = {
     "docs/sql_reference.md": sql_reference,
     "docs/command_reference.md": command_reference,
+    "docs/sql_queries.md": sql_queries,
     "dpframe/doors/statements.pyi": statements,
 }
 
