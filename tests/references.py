@@ -94,9 +94,11 @@ def sql_queries() -> str:
     """What people write in SQL, by its origin, and what each query becomes."""
     queries = written()
     refused = sum("refused" in one.said for one in queries)
+    page = (HERE / "docs/sql_queries.md").read_text("utf-8")
     lines = [
-        "# Queries that people write",
+        page.partition(MADE)[0].strip(),  # the guide, which is written by hand
         MADE,
+        "## What is answered",
         f"`dp.sql` is tested with {len(queries)} queries: {len(queries) - refused} are answered, "
         f"by record or by user, and {refused} are refused. Each answer is compared with that of "
         "its question, drawn alike, and with DuckDB's own answer to the query. We wrote queries in "
@@ -110,7 +112,7 @@ def sql_queries() -> str:
             for one in queries
             if one.origin == origin
         ]
-        lines += [f"## {origin}", "\n".join(["| query | becomes |", "| --- | --- |", *rows])]
+        lines += [f"### {origin}", "\n".join(["| query | becomes |", "| --- | --- |", *rows])]
     return "\n\n".join(lines) + "\n"
 
 

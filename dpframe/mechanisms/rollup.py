@@ -65,7 +65,7 @@ from dpframe.measures.measure import (
     vectors_of,
 )
 from dpframe.mechanisms import offline_hhh, weighted_rounds
-from dpframe.mechanisms.bound_search import choose_bound, run_auto_bounds
+from dpframe.mechanisms.level_counts import choose_bound, run_auto_bounds
 from dpframe.mechanisms.weighted_rounds import FoundNodes, LevelParts, SumBounds, WeightSource
 from dpframe.noise import NoiseTable, UnboundedNoise, rounded_up
 from dpframe.postprocess.consistency import Forest

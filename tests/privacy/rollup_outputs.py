@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpframe.mechanisms import bound_search, rollup
+from dpframe.mechanisms import level_counts, rollup
 from dpframe.noise import UnboundedNoise
 from dpframe.questions.rollup import ask as counting
 from dpframe.questions.rollup.ask import explain_rollup
@@ -152,7 +152,7 @@ def listened(
         return exact
 
     def magnitudes(exact: Any, *, epsilon: Fraction) -> Any:
-        seen.extend((int(value), bound_search._bin_noise(epsilon).scale) for value in exact)
+        seen.extend((int(value), level_counts._bin_noise(epsilon).scale) for value in exact)
         return np.array(given, dtype=np.int64)
 
     with pytest.MonkeyPatch.context() as patch:

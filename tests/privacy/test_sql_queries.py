@@ -9,6 +9,7 @@ bugs must be rejected by the same law.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -243,6 +244,7 @@ TRIED = [
     pytest.param(text, user, marks=[] if (place + once) % 2 else [pytest.mark.evidence])
     for place, text in enumerate(QUERIES)
     for once, user in enumerate([None, "who"])
+    if user is None or not re.search(r"GROUP BY (k, )?who", text)  # groups of one user
 ]
 """All queries by record and by user; each one way in the suite, both as evidence."""
 
@@ -348,7 +350,7 @@ REACHES = [
             "range(10)",
             "(DESCRIBE t)",
             "PUBLIC",
-            "main.p",
+            "main.q",
             "pa",
         )
         for text in (
@@ -405,7 +407,6 @@ REACHES = [
     "SELECT t.k, count(*) FROM t, p GROUP BY t.k",
     "SELECT t.k, count(*) FROM t JOIN LATERAL (SELECT t.n) x ON true GROUP BY t.k",
     "SELECT p.k, count(*) FROM p LEFT JOIN t ON t.k = p.k GROUP BY p.k",
-    "SELECT t.k, count(*) FROM t JOIN (SELECT * FROM p) p ON t.k = p.k GROUP BY t.k",
     "SELECT k, count(*) FROM t TABLESAMPLE 10% GROUP BY k",
     "SELECT k, count(*) FROM t USING SAMPLE 3 ROWS GROUP BY k",
     "SELECT u, count(*) FROM (SELECT unnest(many) AS u FROM t) GROUP BY u",

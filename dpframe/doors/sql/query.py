@@ -252,7 +252,7 @@ def sql(
         about = DataScope.of({"data": data, "period": period})
         released = _release(call, known, planning, kept, name, about, progress)
     warn_of_replay(released)
-    return _shown(call, known, released, name)
+    return _final_frame(call, known, released, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,7 +364,9 @@ def _opened_rows(asked: SqlQuestion, tables: Tables, source: object) -> Iterator
             yield relation.derive(PRIVATE, shown, asked.rows, public, number)
 
 
-def _shown(call: SqlCall, tables: Tables, released: Release, name: str | None) -> pd.DataFrame:
+def _final_frame(
+    call: SqlCall, tables: Tables, released: Release, name: str | None
+) -> pd.DataFrame:
     """What remains of the query, run on released rows."""
     asked = call.question
     receipt = released.receipt.with_release_facts({"query": call.query.text}, [call.line])

@@ -364,7 +364,7 @@ class GroupReader:
         table = reader.asked_table
         names = _read_columns(rows, table.types, self._user)
         read = {name: table.types[name] for name in names}
-        released = make_cte(RELEASED, _query_of(self._released(shape, kinds, measures)))
+        released = make_cte(RELEASED, _query_of(self._write_released(shape, kinds, measures)))
         text = as_text({**result, "cte_map": {"map": [released, *result["cte_map"]["map"]]}})
         self._check_result(shape, kinds, measures, text)
         return SqlQuestion(
@@ -416,7 +416,7 @@ class GroupReader:
                 columns.insert(0, shown if _is_text(kinds[name]) else make_column(name))
         return kinds, make_select(columns, make_subquery(plain))
 
-    def _released(
+    def _write_released(
         self, shape: Shape, kinds: Mapping[str, str], measures: Mapping[str, QueryMeasure]
     ) -> str:
         """The text of the released rows."""
@@ -465,7 +465,7 @@ class GroupReader:
                 items += interval_columns(shown, name)
         after = {
             **make_select(items, make_table(RELEASED)),
-            "modifiers": [self._ordered(one, places) for one in node["modifiers"]],
+            "modifiers": [self._reorder(one, places) for one in node["modifiers"]],
             "where_clause": node["having"] and self._afterwards(node["having"]),
             "qualify": node["qualify"] and self._afterwards(node["qualify"]),
             "cte_map": node["cte_map"],
@@ -499,7 +499,7 @@ class GroupReader:
         node = cte_query(entry)
         return any(kind == "rows" and one is node for kind, one, _ in self._ctes.values())
 
-    def _ordered(self, modifier: Tree, places: Sequence[int]) -> Tree:
+    def _reorder(self, modifier: Tree, places: Sequence[int]) -> Tree:
         """A modifier; ORDER BY 2 names a column, and intervals move columns."""
         if modifier["type"] != "ORDER_MODIFIER":
             done: Tree = self._afterwards(modifier)
@@ -529,12 +529,12 @@ class GroupReader:
             if same_expression(part, key):
                 return make_column(f"g{i}", alias)
         if part["type"] == "GROUPING_FUNCTION":
-            return {**self._grouping(part), "alias": alias}
+            return {**self._grouping_bits(part), "alias": alias}
         if is_aggregate(part):
             return make_column(f"m{self._measures.number(part)}", alias)
         return None
 
-    def _grouping(self, part: Tree) -> Tree:
+    def _grouping_bits(self, part: Tree) -> Tree:
         """``GROUPING(a, b)``: a bit for each key, the last one lowest, 1 where it is rolled up."""
         whole, bits = type_expression("BIGINT"), []
         for place, one in enumerate(reversed(part["children"])):

@@ -166,8 +166,8 @@ class MeasureReader:
         if self.user is not None:
             given = self._given_bounds(call, *map(tree_of, EACH_ROW))
             upper = "auto" if given is None else given[1]
-        column = self._value(self._where(call, value), self._shown(call))
-        text = f"sum({quote_column(column)}, 0, {written(upper)})"
+        column = self._value(self._filtered_value(call, value), self._result_name(call))
+        text = f"sum({quote_column(column)}, 0, {bound_text(upper)})"
         return self._add(call, QueryMeasure(text, True))
 
     def _sum(self, call: Tree, of: Tree, kind: str) -> str:
@@ -176,8 +176,8 @@ class MeasureReader:
             raise self._refuse(call, "bounds of sums and means are numbers. Write (0, 500).")
         if kind == "sum" and self.user is not None:  # of what a user has at a node: 0 elsewhere
             lower, upper = (_with_zero(lower, min), _with_zero(upper, max))
-        column = self._value(self._where(call, self.rows.total(of)), plain_name(of))
-        text = f"{kind}({quote_column(column)}, {written(lower)}, {written(upper)})"
+        column = self._value(self._filtered_value(call, self.rows.total(of)), plain_name(of))
+        text = f"{kind}({quote_column(column)}, {bound_text(lower)}, {bound_text(upper)})"
         return self._add(call, QueryMeasure(text))
 
     def _distinct(self, call: Tree, of: Tree) -> str:
@@ -185,7 +185,7 @@ class MeasureReader:
         of_users = self.user is not None and self.rows.is_user(name)
         if of_users and not call["filter"]:
             return self._add(call, QueryMeasure("count", True))
-        column = self._value(self._where(call, value), plain_name(of))
+        column = self._value(self._filtered_value(call, value), plain_name(of))
         return self._add(call, QueryMeasure(f"distinct({quote_column(column)})", True))
 
     def _quantile(self, call: Tree, name: str, given: list[Tree]) -> str:
@@ -201,13 +201,13 @@ class MeasureReader:
             raise self._refuse(call, "a quantile needs a column and one number between 0 and 1.")
         of = given[0]
         lower, upper = self._bounds(call, of, name)
-        column = self._value(self._where(call, self.rows.total(of)), plain_name(of))
-        own = f"{quote_column(column)}, {at!r}, {written(lower)}, {written(upper)}"
+        column = self._value(self._filtered_value(call, self.rows.total(of)), plain_name(of))
+        own = f"{quote_column(column)}, {at!r}, {bound_text(lower)}, {bound_text(upper)}"
         return self._add(call, QueryMeasure(f"quantile({own})", of=column))
 
     # -- names, values and bounds -------------------------------------------------------------
 
-    def _shown(self, call: Tree) -> str:
+    def _result_name(self, call: Tree) -> str:
         """The name of an aggregate in the result, or its text."""
         return self.names.get(id(call)) or expression_text(rebuild(call, without_bounds))
 
@@ -215,7 +215,7 @@ class MeasureReader:
         for name, known in self.measures.items():
             if known == measure:
                 return name
-        name = free_name(self._shown(call), [*self.keys, *self.measures])
+        name = free_name(self._result_name(call), [*self.keys, *self.measures])
         self.measures[name], self.calls[name] = measure, call
         return name
 
@@ -229,7 +229,7 @@ class MeasureReader:
         self.values[name] = tree
         return name
 
-    def _where(self, call: Tree, value: Tree) -> Tree:
+    def _filtered_value(self, call: Tree, value: Tree) -> Tree:
         """A value where the condition of FILTER holds, and NULL elsewhere."""
         condition = call["filter"]
         return value if not condition else make_case(self.rows.condition(condition), value)
@@ -280,7 +280,7 @@ class MeasureReader:
             if more or name not in BOUNDS_ARGUMENTS or len(ends) != 2 or None in ends:
                 raise self._refuse(call, f"write {BOUNDS_ARGUMENTS[0]} => (0, 500), and no more.")
             return ends[0], ends[1]
-        shown = self._shown(call).casefold()
+        shown = self._result_name(call).casefold()
         for name, pair in self.bounds.items():
             if name.casefold() == shown:
                 return pair
@@ -324,7 +324,7 @@ def _with_zero(bound: Any, extreme: Any) -> Any:
     return bound if isinstance(bound, str) else extreme(bound, 0)
 
 
-def written(bound: Any) -> str:
+def bound_text(bound: Any) -> str:
     """A bound as the text of a measure has it: a number, "auto", a date or a duration."""
     if isinstance(bound, str) and not re.fullmatch(r"[\w.:+\- ]{1,40}", bound):
         raise ParameterError(f"bound {bound[:40]!r} is no number, date or 'auto'.")

@@ -48,8 +48,6 @@ USER = "dpframe_user"
 """The column of users in that table. Subqueries hand it on."""
 
 
-SAMPLE = "a sample or a version is not read, for a row in it could push out another. Leave it out."
-
 ONE = "Ask one grouped SELECT, and go on with its rows."
 
 SECOND = (
@@ -108,8 +106,6 @@ class RowReader(ExpressionReader):
             return "released" if "released" in kinds else "public"
         ctes = self.scope_of(node, ctes)
         kind = self.kind_of_table(node["from_table"], ctes)
-        if node["sample"] and kind == "rows":
-            raise self.query.refuse(first_placed(node), SAMPLE)
         for part in inner_subqueries({**node, "cte_map": None}):
             found = self.kind_of_query(part["subquery"]["node"], ctes)
             if kind == "rows" or found == "rows":
@@ -131,8 +127,6 @@ class RowReader(ExpressionReader):
 
     def kind_of_table(self, table: Tree, ctes: Scope) -> Kind:
         """What a table of FROM holds."""
-        if table.get("sample") or table.get("at_clause"):
-            raise self.query.refuse(first_placed(table), SAMPLE)
         if table["type"] == "BASE_TABLE":
             return self.named_table(table, ctes)[0]
         if table["type"] == "SUBQUERY":

@@ -63,7 +63,7 @@ def _place(encoded: bytes, start: int) -> str:
     return f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}"
 
 
-NESTED = "query is nested too deeply. Write it with less nesting."
+NESTED = "query is nested too deeply, or too large. Write it with less nesting."
 
 
 @contextmanager
@@ -102,7 +102,7 @@ def read_query(text: object) -> Query:
     query = Query(text, statements[0]["node"], options)
     query = replace(query, tree=rebuild(query.tree, _with_named_columns))
     if _is_deep(query.tree):
-        raise ParameterError("query is nested too deep. Write it with less nesting.")
+        raise ParameterError(NESTED)
     for part in inner_trees(query.tree):
         _check_part(query, part)
     return replace(query, tree=_with_our_names(query))
@@ -130,12 +130,18 @@ DEEPEST = 300
 """Most parts of a tree that are in one another: about three a level of parentheses."""
 
 
+MOST_PARTS = 8_000
+"""Most parts of a tree. A tree can be far larger than its text: ``CASE x WHEN ...`` copies x."""
+
+
 def _is_deep(tree: Tree) -> bool:
     level: list[Any] = [tree]
+    parts = 0
     for _ in range(DEEPEST):
+        parts += len(level)
         inside = (one.values() if isinstance(one, dict) else one for one in level)
         level = [one for values in inside for one in values if isinstance(one, dict | list)]
-    return bool(level)
+    return bool(level) or parts > MOST_PARTS
 
 
 SAMPLE = "a sample or a version is not read, for a row in it could push out another. Leave it out."
@@ -280,7 +286,7 @@ def _without_options(text: str) -> tuple[str, Mapping[str, Any]]:
     options: Mapping[str, Any] = {}
     if found[0]["head"]:
         inside = end
-        end = _closing(text, end)
+        end = _end_of_options(text, end)
         options = _options(_blank(text[:inside])[: -len("SELECT ")], text[inside : end - 1])
     return text[:start] + _blank(text[start:end]) + text[end:], options
 
@@ -290,7 +296,7 @@ def _blank(text: str) -> str:
     return re.sub(r"[^\n]", lambda found: " " * len(found[0].encode()), text)
 
 
-def _closing(text: str, start: int) -> int:
+def _end_of_options(text: str, start: int) -> int:
     depth = 1
     for found in INSIDE.finditer(text, start):
         depth += {"(": 1, ")": -1}.get(found["sign"] or "", 0)
@@ -374,17 +380,17 @@ def bare(part: Any) -> Any:
 
 def same_expression(one: Any, other: Any) -> bool:
     """Whether two expressions are the same, whatever qualifies their columns if only one has it."""
-    return _same(bare(one), bare(other))
+    return _compare(bare(one), bare(other))
 
 
-def _same(one: Any, other: Any) -> bool:
+def _compare(one: Any, other: Any) -> bool:
     if isinstance(one, dict) and isinstance(other, dict):
         if one.get("class") == other.get("class") == "COLUMN_REF":
             least = min(len(one["names"]), len(other["names"]))
             return bool(one["names"][-least:] == other["names"][-least:])
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(_compare(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
+        return len(one) == len(other) and all(map(_compare, one, other))
     return bool(one == other)
 
 
