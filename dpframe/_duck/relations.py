@@ -6,7 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -448,6 +448,10 @@ def scan(from_sql: str, what: str) -> OwnRelation:
     return OwnRelation(ours.connection.cursor(), from_sql, what, ours)
 
 
+KEPT_READINGS = 256
+"""Parsed texts, written trees and bound statements that are kept: functions of public texts."""
+
+
 def query_tree(text: str) -> dict[str, Any]:
     """The statements of a text as DuckDB parses them, or its ``error_message`` and ``position``.
 
@@ -475,6 +479,7 @@ def _json_of(function: str, text: str) -> dict[str, Any]:
     return tree
 
 
+@lru_cache(maxsize=KEPT_READINGS)  # tools send the same texts again and again
 def _one_row(statement: str, value: str) -> tuple[Any, ...]:
     with process_database().connection.cursor() as cursor:
         row: tuple[Any, ...] = cursor.execute(statement, [value]).fetchall()[0]
@@ -486,13 +491,21 @@ def bound_columns(
 ) -> list[tuple[str, str]] | str:
     """Names and types of what a statement selects from empty tables, whose columns have names and
     types; or what DuckDB says against the statement. No row is at hand."""
+    found = _bound_columns(tuple((name, *one.items()) for name, one in tables.items()), statement)
+    return found if isinstance(found, str) else [*found]
+
+
+@lru_cache(maxsize=KEPT_READINGS)
+def _bound_columns(
+    tables: tuple[tuple[Any, ...], ...], statement: str
+) -> tuple[tuple[str, str], ...] | str:
     with released_database().cursor() as cursor:
-        for name, columns in tables.items():
-            listed = ", ".join(f"{identifier(c)} {kind}" for c, kind in columns.items())
+        for name, *columns in tables:
+            listed = ", ".join(f"{identifier(c)} {kind}" for c, kind in columns)
             cursor.execute(f"CREATE TEMP TABLE {identifier(name)} ({listed})")
         try:
             bound = cursor.sql(statement)  # DESCRIBE would plan and run a statement
-            return [*zip(*_names_and_types(bound), strict=True)]
+            return tuple(zip(*_names_and_types(bound), strict=True))
         except duckdb.Error as error:
             return str(error).split("\n")[0].rstrip(".!")
 
