@@ -216,9 +216,9 @@ def _number_or_text(text: str) -> int | float | str:
 
 def _run_sql(options: argparse.Namespace) -> int:
     """Write and print the answer to a query, or explain it."""
-    period = None
-    if options.period is not None:
-        period = load_name("dpframe.periods", "period_from_option")(options.period)
+    period = options.period
+    if period is not None and "=" in period:
+        period = load_name("dpframe.periods", "period_from_option")(period)
     arguments: dict[str, Any] = {
         "tables": _named_files("table", options.table),
         "public": _named_files("public", options.public),
@@ -329,7 +329,10 @@ COMMANDS = {
         option("--no-intervals", "no columns of intervals", action="store_false", dest="intervals"),
         option("--threshold", "count from which a group is shown", type=float),
         option("--confidence", "of the intervals; default: %(default)s", type=float, default=0.95),
-        option("--period", "only records of a period in a column of times: when=2026-W47[@zone]"),
+        option(
+            "--period",
+            "only records of a period, when=2026-W47[@zone]; or a column of times in WHERE: when",
+        ),
         option("--explain", "what it would do; spends nothing", action="store_true"),
         option("--error", "largest half width of intervals, to explain", action="append"),
         option("--ledger", "charge the release to this ledger before drawing"),

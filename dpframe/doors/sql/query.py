@@ -33,7 +33,7 @@ from dpframe.doors.sql.query_groups import (
     SqlQuestion,
     read_question,
 )
-from dpframe.doors.sql.query_rows import PRIVATE, USER
+from dpframe.doors.sql.query_rows import PRIVATE, USER, RowReader
 from dpframe.doors.sql.query_tree import Query, is_reserved, read_query, refused_depth
 from dpframe.errors import ParameterError, ParameterTypeError, SourceError
 from dpframe.ledger import chosen_ledger
@@ -164,7 +164,7 @@ def sql(
     intervals: bool | None = None,
     threshold: float | None = None,
     confidence: float = 0.95,
-    period: tuple[str | date | pd.Period | None, ...] | Period | None = None,
+    period: str | tuple[str | date | pd.Period | None, ...] | Period | None = None,
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
     data: str | None = None,
@@ -202,7 +202,10 @@ def sql(
         As for :func:`rollup`. Without GROUP BY nothing of delta is used.
     intervals
         Whether ``NAME_lower`` and ``NAME_upper`` stand beside each aggregate. Default True.
-    threshold, confidence, period, ledger, release, data, progress
+    period
+        As for :func:`rollup`; or the name of a column of times alone: its days are then those to
+        which WHERE limits it, so that a ledger charges them as a period.
+    threshold, confidence, ledger, release, data, progress
         As for :func:`rollup`.
 
     Returns
@@ -242,14 +245,16 @@ def sql(
     with step(PLANNING, flag("progress", progress)):
         known = Tables.of(tables, public)
         given = {"user": user, "bounds": bounds, "epsilon": epsilon, "delta": delta}
-        call = read_call(read_query(query), *known.columns(), {**given, "intervals": intervals})
+        given |= {"intervals": intervals, "threshold": threshold}
+        columns = known.columns()
+        call = read_call(read_query(query), *columns, given)
         planning = {
             **call.arguments,
             "threshold": threshold,
             "confidence": confidence,
         }
         kept, name = chosen_ledger(ledger), release_name(release)
-        about = DataScope.of({"data": data, "period": period})
+        about = DataScope.of({"data": data, "period": call.period(period, columns)})
         released = _release(call, known, planning, kept, name, about, progress)
     warn_of_replay(released)
     return _final_frame(call, known, released, name)
@@ -271,6 +276,17 @@ class SqlCall:
         shown = ", ".join(by) if isinstance(by, list) else str(by)
         return Line("query", f"{asked.question}, by {shown}", " ".join(self.query.text.split()))
 
+    def period(
+        self, given: Any, tables: tuple[Mapping[str, Columns], Mapping[str, Columns]]
+    ) -> Any:
+        """The argument ``period``; with the name of a column alone, its days are those of WHERE."""
+        if not isinstance(given, str):
+            return given
+        private, public = tables
+        reader = RowReader(self.query, private, public)
+        reader.kind_of_query(self.query.tree, {})
+        return given, reader.days_of(given)
+
 
 @refused_depth()
 def read_call(
@@ -279,8 +295,8 @@ def read_call(
     public: Mapping[str, Columns],
     given: Mapping[str, Any],
 ) -> SqlCall:
-    """Read a query into a question, with the arguments ``user``, ``bounds``, ``epsilon``, ``delta``
-    and ``intervals``, each None where it is left out."""
+    """Read a query into a question, with the arguments ``user``, ``bounds``, ``epsilon``,
+    ``delta``, ``intervals`` and ``threshold``, each None where it is left out."""
     known = dict(given)
     for option, value in query.options.items():
         name = {"privacy_unit_column": "user"}.get(option, option)
@@ -298,6 +314,10 @@ def read_call(
         )
     except RecursionError:
         raise ParameterError("query is nested too deep. Write it with less nesting.") from None
+    if user is not None and known.get("threshold") is not None:
+        raise ParameterError(
+            "threshold does not go with user in a query: groups are found in rounds. Leave it out."
+        )
     spent = {name: known[name] for name in ("epsilon", "delta")}
     return SqlCall(query, question, {**question.arguments, **spent})
 
@@ -394,7 +414,7 @@ def explain_sql(
     intervals: bool | None = None,
     threshold: float | None = None,
     confidence: float = 0.95,
-    period: tuple[str | date | pd.Period | None, ...] | Period | None = None,
+    period: str | tuple[str | date | pd.Period | None, ...] | Period | None = None,
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
     data: str | None = None,
@@ -421,12 +441,14 @@ def explain_sql(
     """
     known = Tables.of(tables, public)
     given = {"user": user, "bounds": bounds, "epsilon": epsilon, "delta": delta}
-    call = read_call(read_query(query), *known.columns(), {**given, "intervals": intervals})
+    given |= {"intervals": intervals, "threshold": threshold}
+    columns = known.columns()
+    call = read_call(read_query(query), *columns, given)
     known.check_keys(call.question, known.public_rows())
     question = NAMED[call.question.question]
     planning = {**call.arguments, "threshold": threshold, "confidence": confidence}
     asked, found = plan_within_error(question, planning, error)
-    about = DataScope.of({"data": data, "period": period})
+    about = DataScope.of({"data": data, "period": call.period(period, columns)})
     about = about.read_in(known.private[call.question.table])
     shown = explain_plan(
         question,

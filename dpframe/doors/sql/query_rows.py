@@ -7,8 +7,11 @@ stays one record. Users are a column of ours, which no query can name, and every
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Literal
 
 import pyarrow as pa
@@ -25,6 +28,7 @@ from dpframe.doors.sql.query_tree import (
     Tree,
     as_text,
     column_name,
+    constant,
     cte_query,
     expression_text,
     first_placed,
@@ -315,6 +319,33 @@ class RowReader(ExpressionReader):
         }
         return next(one for key, one in self.private.items() if key in names)
 
+    def days_of(self, column: str) -> str:
+        """The days, ``first..last``, to which WHERE limits a column of times of the private table.
+
+        All rows that WHERE lets pass lie in them, so that a query that reads these days alone has
+        the same answer. ParameterError if WHERE does not name both ends in plain comparisons.
+        """
+        ((node, ctes),) = self.asked
+        table = node["from_table"]
+        lows: list[datetime] = []
+        highs: list[datetime] = []
+        while table["type"] == "JOIN":
+            side = "left" if self.kind_of_table(table["left"], ctes) == "rows" else "right"
+            table = table[side]
+        plain = table["type"] == "BASE_TABLE" and not table["column_name_alias"]
+        kind = self.asked_table.types.get(column, "")
+        if plain and table["table_name"].casefold() not in ctes and kind in UNZONED:
+            for part in conjuncts(node["where_clause"] or {}):
+                low, high = _ends_of(part, (table["alias"] or table["table_name"], column))
+                lows += [low] if low else []
+                highs += [high] if high else []
+        if not lows or not highs or max(lows) > min(highs):
+            raise ParameterError(
+                f"period ({column!r}) needs both ends in WHERE of the table: {column} >= "
+                f"'2026-11-01' AND {column} < '2026-12-01', or pass ({column!r}, '2026-11')."
+            )
+        return f"{max(lows).date()}..{min(highs).date()}"
+
     def bind(self, columns: list[Tree], table: Tree) -> list[str]:
         """The types of expressions over tables of rows; an error if DuckDB refuses them."""
         bound = self.bind_select(make_select([{**c, "alias": ""} for c in columns], table))
@@ -385,6 +416,53 @@ def is_grouped(node: Tree) -> bool:
         return True
     parts = [node["select_list"], node["modifiers"], node["qualify"]]
     return any(is_aggregate(part) for part in inner_trees(parts))
+
+
+UNZONED = ("DATE", "TIMESTAMP")
+"""Types of times whose day depends on no time zone, and which no constant is rounded to."""
+
+LONGEST_TIME = len("2026-11-01 00:00:00.000000")
+
+FLIPPED = {"LESS": "GREATER", "GREATER": "LESS"}
+
+
+def _ends_of(part: Tree, path: tuple[str, str]) -> tuple[datetime | None, datetime | None]:
+    """The first and the last moment that a condition leaves to a column; None for no end."""
+    kind = str(part.get("type"))
+
+    def is_column(one: Tree) -> bool:
+        names = [name.casefold() for name in one.get("column_names", ())]
+        return bool(names) and names == [name.casefold() for name in path[-len(names) :]]
+
+    if kind == "COMPARE_BETWEEN":
+        plain = is_column(part["input"])
+        return (_moment(part["lower"]), _moment(part["upper"])) if plain else (None, None)
+    left, right = part.get("left"), part.get("right")
+    if left is None or right is None:
+        return None, None
+    if is_column(right):
+        left, right = right, left
+        kind = "".join(FLIPPED.get(one, one) for one in re.split("(LESS|GREATER)", kind))
+    moment = _moment(right) if is_column(left) else None
+    before = None if moment is None else moment - timedelta(microseconds=1)
+    ends = {
+        "COMPARE_EQUAL": (moment, moment),
+        "COMPARE_GREATERTHAN": (moment, None),
+        "COMPARE_GREATERTHANOREQUALTO": (moment, None),
+        "COMPARE_LESSTHAN": (None, before),
+        "COMPARE_LESSTHANOREQUALTO": (None, moment),
+    }
+    return ends.get(kind, (None, None))
+
+
+def _moment(part: Tree) -> datetime | None:
+    text = constant(part)
+    with suppress(ValueError):
+        if not isinstance(text, str) or len(text) > LONGEST_TIME:
+            return None
+        moment = datetime.fromisoformat(text)
+        return moment if moment.tzinfo is None else None
+    return None
 
 
 def conjuncts(condition: Tree) -> list[Tree]:

@@ -221,7 +221,7 @@ def _query_call(token: str, path: str, given: Given) -> tuple[SqlCall, str]:
     return call, f"WITH {PRIVATE} AS ({private_rows}) {asked.rows}"
 
 
-SQL_ARGUMENTS = ("user", "bounds", "epsilon", "delta", "intervals")
+SQL_ARGUMENTS = ("user", "bounds", "epsilon", "delta", "intervals", "threshold")
 """Arguments of a query in SQL that its reading takes."""
 
 WAYS = {
