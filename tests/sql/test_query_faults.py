@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
+from dpframe.doors.cli.main import main
 
 SALES = pa.table(
     {
@@ -98,10 +100,11 @@ def test_what_fails_on_a_released_number_is_missing_and_not_lost(query: str) -> 
 
 def test_what_is_advised_for_missing_bounds_can_be_passed() -> None:
     query = "SELECT sum(least(amount, 7) * quantity) FROM sales"
-    assert "bounds={'least(amount, 7) * quantity': (0, 500)}" in refusal(query)
+    assert "bounds={'least(amount, 7) * quantity': (LOWEST, HIGHEST)}" in refusal(query)
     assert len(ask(query, bounds={"least(amount, 7) * quantity": (0, 500)}))
     long = "CASE WHEN country IN ('FR', 'DE', 'x') AND product = 'pen' THEN amount ELSE 0 END"
-    assert "bounds={'total': (0, 500)}" in refusal(f"SELECT sum({long}) AS total FROM sales")
+    asked = refusal(f"SELECT sum({long}) AS total FROM sales")
+    assert "bounds={'total': (LOWEST, HIGHEST)}" in asked
     assert "by its text" in refusal(f"SELECT 1 + sum({long}) FROM sales")
     assert len(ask(f"SELECT 1 + sum({long}) FROM sales", bounds={long: (0, 500)}))
 
@@ -232,3 +235,22 @@ def test_sets_that_duckdb_shows_twice_are_refused(by: str) -> None:
 def test_what_cubes_lack_is_named_as_the_query_does() -> None:
     query = "SELECT country, product, avg(amount) AS lower FROM sales GROUP BY CUBE (1, 2)"
     assert refusal(query).startswith("avg(amount) (line 1, column 26): this is not measured")
+
+
+def test_what_new_readers_met() -> None:
+    query = "SELECT country, sum(amount) AS n FROM sales GROUP BY country"
+    with pytest.raises(dp.ParameterError, match=r"no column here\. Did you mean 'amount'\?"):
+        ask(query, bounds={"amout": (0, 5)})
+    with pytest.raises(dp.ParameterTypeError, match="public must map names"):
+        dp.sql(query, {"sales": SALES}, public=PRODUCTS, epsilon=1.0, delta=1e-6)
+    counted = "SELECT country, count(*) AS n FROM sales GROUP BY country"
+    given = {"delta": 1e-6, "error": {"n": 20}}
+    assert dp.explain_sql(counted, {"sales": SALES}, **given).epsilon < 1
+
+
+def test_bounds_in_messages_of_a_shell(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "sales.parquet"
+    pq.write_table(SALES, file)
+    asked = "SELECT sum(amount) AS total FROM sales"
+    assert main(["sql", asked, "--table", f"sales={file}", "--epsilon", "1"]) == 2
+    assert "Pass --bounds total=LOWEST,HIGHEST" in capsys.readouterr().err

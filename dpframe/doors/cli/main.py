@@ -219,6 +219,10 @@ def _run_sql(options: argparse.Namespace) -> int:
     period = options.period
     if period is not None and "=" in period:
         period = load_name("dpframe.periods", "period_from_option")(period)
+    if not options.table:
+        raise ParameterError(
+            "table is missing. Name the file of each: --table sales=sales.parquet."
+        )
     arguments: dict[str, Any] = {
         "tables": _named_files("table", options.table),
         "public": _named_files("public", options.public),

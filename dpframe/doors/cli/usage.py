@@ -144,13 +144,16 @@ def as_options(message: str, command: argparse.ArgumentParser) -> str:
         if action.const is False:
             message = message.replace(f"{action.dest}=False", option)
     named = re.compile(
-        rf"dp\.\w+\([^()]*\)|(?<![^\s(])({'|'.join(options)})=(?:True\b|\[\.\.\.\]|'([^']*)'|([\w.+-]*\w))?"
+        rf"dp\.\w+\([^()]*\)|(?<![^\s(])({'|'.join(options)})="
+        r"(?:True\b|\[\.\.\.\]|'([^']*)'|([\w.+-]*\w)|\{'([^']*)': \(([^()]*), ([^()]*)\)\})?"
     )
 
     def option_of(found: re.Match[str]) -> str:
         if found[1] is None:  # a call in Python stays
             return found[0]
         value = found[2] or found[3] or LISTED.get(found[0][-5:])
+        if found[4]:  # a pair by name
+            value = f"{found[4]}={found[5]},{found[6]}"
         return " ".join(filter(None, (options[found[1]], value)))
 
     return named.sub(option_of, message)

@@ -254,7 +254,7 @@ class MeasureReader:
         name = min((text, self.names.get(id(call), text)), key=len)
         if len(name) > LONGEST_HINT:
             return "Pass bounds by its text, or by the name after AS."
-        return f"Pass bounds={{{name!r}: (0, 500)}}."
+        return f"Pass bounds={{{name!r}: (LOWEST, HIGHEST)}}."
 
     def _bounds_of_constants(self, call: Tree, of: Tree, kind: str) -> tuple[Any, Any] | None:
         """Bounds that the query says itself: ``CASE WHEN ... THEN 1 ELSE 0 END`` is 0 or 1."""

@@ -153,7 +153,8 @@ class RowReader(ExpressionReader):
         if key in self.public:
             return "public", self.public[key]
         known = [one.name for one in (*self.private.values(), *self.public.values())]
-        raise self.query.refuse(table, f"there is no table {name!r}.{argument_hint(name, known)}")
+        hint = argument_hint(name, known) if known else ""
+        raise self.query.refuse(table, f"there is no table {name!r}.{hint}")
 
     # -- tables of rows -----------------------------------------------------------------------
 

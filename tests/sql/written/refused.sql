@@ -63,8 +63,8 @@ SELECT count(*) FROM sale;
 SELECT county, count(*) FROM sales GROUP BY county;
 
 -- A sum without bounds
--- refused: sum(store_id) (line 1, column 17): bounds are missing, the least and most that a row has. Pass bounds={'store_id': (0, 500)}.
--- refused by user: sum(store_id) (line 1, column 17): bounds are missing, the least and most that a user has at a row of the result. Pass bounds={'store_id': (0, 500)}.
+-- refused: sum(store_id) (line 1, column 17): bounds are missing, the least and most that a row has. Pass bounds={'store_id': (LOWEST, HIGHEST)}.
+-- refused by user: sum(store_id) (line 1, column 17): bounds are missing, the least and most that a user has at a row of the result. Pass bounds={'store_id': (LOWEST, HIGHEST)}.
 SELECT country, sum(store_id) FROM sales GROUP BY country;
 
 -- A comparison of ranges as a join
