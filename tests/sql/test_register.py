@@ -66,9 +66,11 @@ def test_every_kind_of_database(tmp_path: Path, where: str) -> None:
                 *("dp_budget", "dp_change", "dp_explain", "dp_explain_heavy_hitters"),
                 "dp_explain_prefix_tree",
             ),
-            *("dp_explain_rollup", "dp_explain_synthesize", "dp_explain_tree_counts"),
+            *("dp_explain_rollup", "dp_explain_sql", "dp_explain_synthesize"),
+            "dp_explain_tree_counts",
             *("dp_functions", "dp_heavy_hitters", "dp_hhh", "dp_plan_series"),
-            *("dp_prefix_tree", "dp_releases", "dp_rollup", "dp_synthesize", "dp_tree_counts"),
+            *("dp_prefix_tree", "dp_releases", "dp_rollup", "dp_sql", "dp_synthesize"),
+            "dp_tree_counts",
         ]
 
 

@@ -116,7 +116,7 @@ def test_counts_of_users_have_at_most_one_more(case: str) -> None:
             pd.testing.assert_frame_equal(other.dp.intervals(confidence), other)
 
 
-@often(24, 50)
+@often(48, 100)
 @pytest.mark.parametrize(
     ("spec", "many", "epsilon", "shown_at", "g"),
     [("sum(x, 0, 10)", 6, 6.0, 0.8, 0.5), ("mean(x, 0, 10)", 4, 16.0, 0.95, 0.8)],
