@@ -36,11 +36,11 @@ REFUSED = [one for one in written() if "refused" in one.said or "refused by user
 
 
 EACH_SUITE = 12
-"""One query of so many is in the suite; the others take longer, and run beside the engines."""
+"""One query of so many is in the suite; the others take longer, and are evidence."""
 
 
 def each(queries: list[Written]) -> pytest.MarkDecorator:
-    marks = [[] if i % EACH_SUITE == 0 else [pytest.mark.engines] for i in range(len(queries))]
+    marks = [[] if i % EACH_SUITE == 0 else [pytest.mark.evidence] for i in range(len(queries))]
     given = [
         pytest.param(one, id=one.number, marks=mark)
         for one, mark in zip(queries, marks, strict=True)
