@@ -22,7 +22,7 @@ from dpframe.asking.release import (
     replay_of_stored,
     require_ledger,
 )
-from dpframe.common.calls import argument_hint, known_arguments, shown_value
+from dpframe.common.calls import known_arguments, shown_value
 from dpframe.common.digest import seal_frame
 from dpframe.common.progress import step
 from dpframe.common.texts import identifier
@@ -34,7 +34,7 @@ from dpframe.doors.sql.query_groups import (
     read_question,
 )
 from dpframe.doors.sql.query_rows import PRIVATE, USER, RowReader
-from dpframe.doors.sql.query_tree import Query, inner_trees, is_reserved, read_query, refused_depth
+from dpframe.doors.sql.query_tree import Query, is_reserved, read_query, refused_depth
 from dpframe.errors import ParameterError, ParameterTypeError, SourceError
 from dpframe.ledger import chosen_ledger
 from dpframe.questions.question_list import QUESTIONS
@@ -309,7 +309,6 @@ def read_call(
     user = None if known["user"] is None else column_name("user", known["user"])
     intervals = known["intervals"] is None or flag("intervals", known["intervals"])
     bounds = checked_bounds(known["bounds"])
-    _check_names(bounds, query, [*private.values(), *public.values()])
     try:
         question = read_question(
             query, private, public, user=user, bounds=bounds, intervals=intervals
@@ -322,17 +321,6 @@ def read_call(
         )
     spent = {name: known[name] for name in ("epsilon", "delta")}
     return SqlCall(query, question, {**question.arguments, **spent})
-
-
-def _check_names(bounds: Mapping[str, object], query: Query, tables: list[Columns]) -> None:
-    """Raise ParameterError for bounds by a name that neither a table nor the query has."""
-    columns = [column for table in tables for column in table.types]
-    aliases = [one["alias"] for one in inner_trees(query.tree) if one.get("alias")]
-    known = {name.casefold() for name in (*columns, *aliases)}
-    for name in bounds:
-        if name.isidentifier() and name.casefold() not in known:
-            hint = argument_hint(name, columns)
-            raise ParameterError(f"bounds name {name!r}, which is no column here.{hint}")
 
 
 def checked_bounds(bounds: object) -> dict[str, tuple[Any, Any]]:

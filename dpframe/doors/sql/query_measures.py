@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dpframe.common.calls import nearest_name
 from dpframe.doors.sql.query_rows import RowReader
 from dpframe.doors.sql.query_tree import (
     Tree,
@@ -249,6 +250,9 @@ class MeasureReader:
     def _advice(self, call: Tree, of: Tree) -> str:
         """How to pass bounds of a value: by its column or text, or by the name of the result's."""
         text = plain_name(of)
+        near = nearest_name(text, [*self.bounds])
+        if near is not None:
+            return f"They are there for {near!r}: write {text!r}."
         inside = tree_of(text[1:-1])
         text = text[1:-1] if same_expression(inside, of) else text
         name = min((text, self.names.get(id(call), text)), key=len)
