@@ -254,3 +254,8 @@ def test_bounds_in_messages_of_a_shell(capsys: pytest.CaptureFixture[str], tmp_p
     asked = "SELECT sum(amount) AS total FROM sales"
     assert main(["sql", asked, "--table", f"sales={file}", "--epsilon", "1"]) == 2
     assert "Pass --bounds total=LOWEST,HIGHEST" in capsys.readouterr().err
+
+
+def test_the_place_of_a_row_is_no_column() -> None:
+    asked = refusal("SELECT sum(amount) FILTER (WHERE rowid < quantity) FROM sales")
+    assert "the place of a row depends on others" in asked

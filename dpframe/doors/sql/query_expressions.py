@@ -196,7 +196,10 @@ class ExpressionReader:
     def _of_row(self, part: Tree) -> Tree:
         kind = part["class"]
         if kind == "COLUMN_REF":
-            return self._clock(part, column_name(part)) or part
+            name = str(column_name(part))
+            if name.casefold() == "rowid" and not self._is_column(name):
+                raise self.query.refuse(part, "the place of a row depends on others. Leave it out.")
+            return self._clock(part, name) or part
         if kind == "CONSTANT":
             return part
         if kind == "CAST":
