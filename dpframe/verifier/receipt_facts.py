@@ -504,7 +504,7 @@ FREE_FIELDS: Mapping[str, str] = {
     "ledger ledger.id ledger.accountant ledger.epsilon ledger.delta ledger.left_epsilon "
     "ledger.left_delta ledger.protects ledger.charged_epsilon ledger.charged_delta steps "
     "ledger.reservation period period.column period.text period.zone "
-    "period.start period.end period.read order dimensions",
+    "period.start period.end period.read order dimensions query",
     "tree-": "level_weights consistent",
     "stream": "counters method",
     "offline-gaussian": "remainder",

@@ -6,6 +6,7 @@ import contextlib
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -259,3 +260,60 @@ def test_bounds_in_messages_of_a_shell(capsys: pytest.CaptureFixture[str], tmp_p
 def test_the_place_of_a_row_is_no_column() -> None:
     asked = refusal("SELECT sum(amount) FILTER (WHERE rowid < quantity) FROM sales")
     assert "the place of a row depends on others" in asked
+
+
+WRONG = SALES.set_column(0, "country", pa.array(["WRONG"] * 400))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "WITH other AS (SELECT * FROM sales) SELECT country, count(*) FROM other GROUP BY country",
+        "WITH z AS (SELECT * FROM other) SELECT country, count(*) FROM sales GROUP BY country",
+        "SELECT country, count(*) FROM (WITH other AS (FROM sales) FROM other) GROUP BY country",
+        "SELECT country, count(*) FROM products RIGHT JOIN sales USING (product) GROUP BY country",
+    ],
+)
+def test_the_table_that_is_grouped_is_read(query: str) -> None:
+    """A CTE can have the name of another private table, or read one in vain."""
+    tables = {"other": WRONG, "sales": SALES}
+    public = {"products": PRODUCTS}
+    shown = dp.sql(query, tables, public=public, epsilon=8.0, delta=1e-3, progress=False)
+    assert {*shown["country"]} == {"FR", "DE"}
+
+
+def test_a_name_that_is_given_to_another_column_is_not_widened_as_its_own() -> None:
+    query = "SELECT sum(quantity * 2) AS s FROM (SELECT amount AS quantity FROM sales) AS q"
+    shown = dp.sql(query, {"sales": SALES}, bounds={"s": (0, 10)}, epsilon=50.0, progress=False)
+    assert abs(shown["s"].iloc[0] - 1600) < 20
+
+
+def test_the_column_of_users_is_asked_of_the_table_that_is_read() -> None:
+    query = "SELECT country, count(DISTINCT quantity) AS n FROM sales GROUP BY country"
+    tables = {"sales": SALES, "other": WRONG.drop_columns(["quantity"])}
+    assert dp.explain_sql(query, tables, user="quantity", epsilon=1.0, delta=1e-6)["query"]
+
+
+def test_a_receipt_with_its_query_is_proved() -> None:
+    for query in (
+        "SELECT country, count(*) FROM sales GROUP BY 1",
+        "SELECT sum(amount) FROM sales",
+    ):
+        assert dp.verify(ask(query)).code == 0
+
+
+def test_a_key_that_repeats_when_the_statement_runs_is_refused() -> None:
+    """The check while a statement is bound sees what is committed; a transaction has more."""
+    con = duckdb.connect()
+    con.execute("CREATE TABLE sales AS SELECT 'x' AS k, 1 AS s FROM range(500)")
+    con.execute("CREATE TABLE stores AS SELECT 1 AS s, 'c' AS city")
+    dp.register(con)
+    asked = "'SELECT city, {} AS n FROM sales JOIN stores USING (s) GROUP BY city'"
+    given = "epsilon := 5.0, delta := 1e-6, public := ['stores'], bounds := {'s': [0, 2]}"
+    for number in ("count(*)", "sum(s)"):
+        call = f"FROM dp_sql({asked.format(number)}, {given})"
+        assert 400 < con.execute(call).fetchall()[0][1] < 600
+    con.execute("BEGIN")
+    con.execute("INSERT INTO stores SELECT 1, 'c' FROM range(3)")
+    with pytest.raises(duckdb.Error, match="occurs twice"):
+        con.execute(f"FROM dp_sql({asked.format('count(*)')}, {given})").fetchall()

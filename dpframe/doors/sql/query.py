@@ -309,12 +309,7 @@ def read_call(
     user = None if known["user"] is None else column_name("user", known["user"])
     intervals = known["intervals"] is None or flag("intervals", known["intervals"])
     bounds = checked_bounds(known["bounds"])
-    try:
-        question = read_question(
-            query, private, public, user=user, bounds=bounds, intervals=intervals
-        )
-    except RecursionError:
-        raise ParameterError("query is nested too deep. Write it with less nesting.") from None
+    question = read_question(query, private, public, user=user, bounds=bounds, intervals=intervals)
     if user is not None and known.get("threshold") is not None:
         raise ParameterError(
             "threshold does not go with user in a query: groups are found in rounds. Leave it out."

@@ -14,8 +14,8 @@ a file, a setting, a variable or the clock, or waits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -178,6 +178,11 @@ class ExpressionReader:
     query: Query
     private: Mapping[str, Columns]
     public: Mapping[str, Columns]
+    given_names: frozenset[str] = field(init=False)
+    """Names that the query gives to other things than the columns of that name."""
+
+    def __post_init__(self) -> None:
+        self.given_names = frozenset(_given_names(self.query.tree))
 
     # -- of single private rows ---------------------------------------------------------------
 
@@ -372,7 +377,7 @@ class ExpressionReader:
     def _wide(self, part: Tree) -> Tree:
         """A column of whole numbers in a wider type; other expressions as they are."""
         name = column_name(part)
-        if name is None:
+        if name is None or name.casefold() in self.given_names:
             return part
         tables = (*self.private.values(), *self.public.values())
         kinds = {
@@ -382,6 +387,20 @@ class ExpressionReader:
         if len(kinds) != 1 or not wider:
             return part
         return make_cast(part, type_expression(wider.pop()))
+
+
+def _given_names(tree: Tree) -> Iterator[str]:
+    """Names that a query gives to expressions and columns of other names, in small letters."""
+    for one in inner_trees(tree):
+        given = [
+            *one.get("column_name_alias", ()),
+            *(renamed["value"] for renamed in one.get("rename_list", ())),
+            *(replaced["key"] for replaced in one.get("replace_list", ())),
+        ]
+        alias = one.get("alias", "") if "class" in one else ""
+        if alias.casefold() != (column_name(one) or "").casefold():
+            given.append(alias)
+        yield from map(str.casefold, given)
 
 
 def is_aggregate(part: Tree) -> bool:

@@ -168,9 +168,6 @@ def read_question(
         The query cannot be answered privately, or something is missing. It names the part of the
         query, its place, and what to write instead.
     """
-    if user is not None:
-        for one in private.values():
-            require_columns([user], [*one.types])
     reader = RowReader(query, private, public, user)
     kind = reader.kind_of_query(query.tree, {})
     if kind == "rows":
@@ -186,6 +183,8 @@ def read_question(
             "private rows are grouped a second time. Ask once, by GROUP BY ROLLUP, or ask twice.",
         )
     ((node, ctes),) = reader.asked
+    if user is not None:
+        require_columns([user], [*reader.asked_table.types])
     names = _bound_names(reader, node, ctes)
     return GroupReader(reader, node, ctes, names, bounds).question(intervals)
 

@@ -73,13 +73,18 @@ class PublicKey:
     columns: str
     repeated: str
 
+    @property
+    def refusal(self) -> str:
+        """The message where two rows have one key."""
+        return (
+            f"the key {self.columns} occurs twice in a public table, so that a record would count "
+            "twice. Keep one row of each key."
+        )
+
     def check(self, repeated: pa.Table) -> None:
         """Raise ParameterError if two rows of the public table have one key."""
         if repeated.num_rows:
-            raise ParameterError(
-                f"the key {self.columns} occurs twice in a public table, so that a record would "
-                "count twice. Keep one row of each key."
-            )
+            raise ParameterError(self.refusal)
 
 
 Scope = Mapping[str, "tuple[Kind, Tree, Scope]"]
@@ -207,20 +212,8 @@ class RowReader(ExpressionReader):
         user = (self.user or "").casefold()
         if name.casefold() != user:
             return False
-        tables = [*self.public.values()]
-        if any(c.casefold() == user for one in tables for c in one.types):
-            return False
-        for one in inner_trees(self.query.tree):
-            given = [
-                *one.get("column_name_alias", ()),
-                *(r["value"] for r in one.get("rename_list", ())),
-            ]
-            given += [r["key"] for r in one.get("replace_list", ())]
-            if one.get("alias") and "class" in one and (column_name(one) or "").casefold() != user:
-                given.append(one["alias"])
-            if user in map(str.casefold, given):
-                return False
-        return True
+        public = {c.casefold() for one in self.public.values() for c in one.types}
+        return user not in public | self.given_names
 
     # -- joins --------------------------------------------------------------------------------
 
@@ -312,13 +305,20 @@ class RowReader(ExpressionReader):
 
     @property
     def asked_table(self) -> Columns:
-        """The private table that the query reads."""
-        names = {
-            one["table_name"].casefold()
-            for one in inner_trees(self.query.tree)
-            if one.get("type") == "BASE_TABLE"
-        }
-        return next(one for key, one in self.private.items() if key in names)
+        """The private table whose rows are grouped, below joins, subqueries and CTEs."""
+        (node, ctes), *_ = self.asked
+        table = node["from_table"]
+        while table["type"] != "BASE_TABLE" or table["table_name"].casefold() in ctes:
+            if table["type"] == "JOIN":
+                left = self.kind_of_table(table["left"], ctes) == "rows"
+                table = table["left" if left else "right"]
+                continue
+            if table["type"] == "SUBQUERY":
+                node = table["subquery"]["node"]
+            else:
+                _, node, ctes = ctes[table["table_name"].casefold()]
+            table, ctes = node["from_table"], self.scope_of(node, ctes)
+        return self.private[table["table_name"].casefold()]
 
     def days_of(self, column: str) -> str:
         """The days, ``first..last``, to which WHERE limits a column of times of the private table.

@@ -192,14 +192,12 @@ def _query_call(token: str, path: str, given: Given) -> tuple[SqlCall, str]:
     shared = {str(name).casefold() for name in listed}
     session = session_of(token)
     private: dict[str, Columns] = {}
-    texts: dict[str, list[str]] = {}
     public: dict[str, Columns] = {}
     for name in named_tables(query.tree):
         described = columns_seen(session, path, SqlSource(identifier(name), name))
         if described is not None:
             found = public if name.casefold() in shared else private
             found[name.casefold()] = Columns(name, plain_types(dict(described)))
-            texts[name] = [identifier(c) for c, kind in described if kind == "VARCHAR"]
     wanted = {name: as_json_types(given[name]) for name in SQL_ARGUMENTS}
     call = read_call(query, private, public, wanted)
     asked = call.question
@@ -213,12 +211,30 @@ def _query_call(token: str, path: str, given: Given) -> tuple[SqlCall, str]:
     ) as rows:
         for key in asked.keys:
             key.check(rows.query(key.repeated, False))
-    # whatever collation a column has, a text equals itself alone: so it meets one key, or none
-    exact = ", ".join(f"{text} COLLATE C AS {text}" for text in texts[asked.table])
-    shown = f"* REPLACE ({exact})" if exact else "*"
-    shown += "" if asked.user is None else f", {identifier(asked.user)} AS {USER}"
-    private_rows = f"SELECT {shown} FROM {identifier(asked.table)}"
-    return call, f"WITH {PRIVATE} AS ({private_rows}) {asked.rows}"
+    tables = [f"{identifier(t.name)} AS ({_typed_rows(t)})" for t in public.values()]
+    rows_of_users = "" if asked.user is None else f", {identifier(asked.user)} AS {USER}"
+    # the tables can change between this check and the reading, also in an open transaction
+    once = " AND ".join(
+        f"CASE WHEN EXISTS ({key.repeated}) THEN error({literal(key.refusal)}) ELSE true END"
+        for key in asked.keys
+    )
+    private_rows = (
+        f"SELECT *{rows_of_users} FROM ({_typed_rows(private[asked.table.casefold()])}) "
+        f"WHERE {once or 'true'}"
+    )
+    tables.append(f"{PRIVATE} AS ({private_rows})")
+    return call, f"WITH {', '.join(tables)} {asked.rows}"
+
+
+def _typed_rows(table: Columns) -> str:
+    """SQL of a table in the types that the query was read with, whatever a name means when the
+    statement runs. A text equals itself alone, whatever collation its column has."""
+    listed = ", ".join(
+        f"TRY_CAST({identifier(name)} AS {kind}){' COLLATE C' * (kind == 'VARCHAR')} "
+        f"AS {identifier(name)}"
+        for name, kind in table.types.items()
+    )
+    return f"SELECT {listed} FROM {identifier(table.name)}"
 
 
 SQL_ARGUMENTS = ("user", "bounds", "epsilon", "delta", "intervals", "threshold")
