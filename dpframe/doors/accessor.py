@@ -289,7 +289,9 @@ class DpAccessor(ResultMethods):
             return
         from dpframe.pages.report import write_report
 
-        write_report(self._frame, self.receipt, path, title=title, kind=kind, measure=measure)
+        write_report(
+            self._frame, self._receipt_of_nodes, path, title=title, kind=kind, measure=measure
+        )
 
     def plot(
         self,
@@ -322,7 +324,7 @@ class DpAccessor(ResultMethods):
 
         if self._is_change(kind, measure):
             return change_plot(self._frame)
-        return plot(self._frame, self.receipt, kind=kind, measure=measure)
+        return plot(self._frame, self._receipt_of_nodes, kind=kind, measure=measure)
 
     def _is_change(self, kind: object, measure: object) -> bool:
         """Return whether the frame is of ``dp.change``; ParameterError for what it does not

@@ -71,7 +71,7 @@ class ResultMethods:
         """
         from dpframe.postprocess.shown_rows import share_frame
 
-        return share_frame(self._frame, self.receipt, of=of, measure=measure)
+        return share_frame(self._frame, self._receipt_of_nodes, of=of, measure=measure)
 
     def quantile(
         self, at: float, measure: str | None = None, confidence: float | None = None
@@ -115,7 +115,9 @@ class ResultMethods:
         """
         from dpframe.postprocess.shown_rows import quantile_frame
 
-        return quantile_frame(self._frame, self.receipt, at, measure=measure, confidence=confidence)
+        return quantile_frame(
+            self._frame, self._receipt_of_nodes, at, measure=measure, confidence=confidence
+        )
 
     def above(
         self,
@@ -157,7 +159,9 @@ class ResultMethods:
         """
         from dpframe.postprocess.shown_rows import above_frame
 
-        return above_frame(self._frame, self.receipt, value, measure=measure, confidence=confidence)
+        return above_frame(
+            self._frame, self._receipt_of_nodes, value, measure=measure, confidence=confidence
+        )
 
     def histogram(
         self, measure: str | None = None, confidence: float | None = None
@@ -196,7 +200,9 @@ class ResultMethods:
         """
         from dpframe.postprocess.shown_rows import histogram_frame
 
-        return histogram_frame(self._frame, self.receipt, measure=measure, confidence=confidence)
+        return histogram_frame(
+            self._frame, self._receipt_of_nodes, measure=measure, confidence=confidence
+        )
 
     def save(self, path: str | Path, *, unescaped: bool = False) -> None:
         """Write a result to a file, in the format that the name of the file ends in.
@@ -275,7 +281,7 @@ class ResultMethods:
         """
         from dpframe.postprocess.shown_nodes import largest_rows
 
-        return largest_rows(self._frame, self.receipt, n, by=by, level=level)
+        return largest_rows(self._frame, self._receipt_of_nodes, n, by=by, level=level)
 
     def below(self, label: object) -> pd.DataFrame:
         """Return the rows of a node and of all nodes shown below it, in the order of the result.
@@ -296,7 +302,7 @@ class ResultMethods:
         """
         from dpframe.postprocess.shown_nodes import subtree
 
-        return subtree(self._frame, self.receipt, label)
+        return subtree(self._frame, self._receipt_of_nodes, label)
 
     def intervals(
         self,
@@ -348,7 +354,11 @@ class ResultMethods:
         from dpframe.postprocess.shown_rows import other_confidence
 
         return other_confidence(
-            self._frame, self.receipt, confidence, simultaneous=simultaneous, measures=measures
+            self._frame,
+            self._receipt_of_nodes,
+            confidence,
+            simultaneous=simultaneous,
+            measures=measures,
         )
 
     def change(
@@ -445,6 +455,16 @@ class ResultMethods:
                 "ask ledger.recall(name)."
             )
         return Receipt(facts).with_frame_state(frame_state(self._frame))
+
+    @property
+    def _receipt_of_nodes(self) -> Receipt:
+        """The receipt; ParameterError if the rows answer a query, and are no nodes."""
+        if "query" in self.receipt:
+            raise ParameterError(
+                "this is the answer to a query, whose rows are no nodes. Write what you want into "
+                "the query, or ask dp.rollup."
+            )
+        return self.receipt
 
 
 @known_arguments

@@ -317,3 +317,13 @@ def test_a_key_that_repeats_when_the_statement_runs_is_refused() -> None:
     con.execute("INSERT INTO stores SELECT 1, 'c' FROM range(3)")
     with pytest.raises(duckdb.Error, match="occurs twice"):
         con.execute(f"FROM dp_sql({asked.format('count(*)')}, {given})").fetchall()
+
+
+def test_rows_of_an_answer_are_no_nodes(tmp_path: Path) -> None:
+    shown = ask("SELECT country, sum(amount) AS total FROM sales GROUP BY country").dp
+    page = str(tmp_path / "page.html")
+    for call in (shown.top, shown.below, shown.intervals, shown.report, shown.quantile):
+        given = {"top": (1,), "below": ("FR",), "intervals": (0.9,), "quantile": (0.5,)}
+        with pytest.raises(dp.ParameterError, match="answer to a query, whose rows are no nodes"):
+            call(*given.get(call.__name__, (page,)))
+    shown.save(tmp_path / "rows.csv")
