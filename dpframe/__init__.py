@@ -18,6 +18,7 @@ from dpframe.questions import question_list as _listed
 _HOMES = {
     "dpframe.asking.question": ("Explanation",),
     "dpframe.asking.privacy_receipt": ("Receipt",),
+    "dpframe.doors.gateway.client": ("connect",),
     "dpframe.doors.result_methods": ("change",),
     "dpframe.doors.warehouse": (
         "measures_sql",
@@ -118,6 +119,7 @@ __all__ = [
     "columns",
     "compare",
     "compare_prefix_trees",
+    "connect",
     "count",
     "csv_file",
     "cube",
@@ -167,6 +169,7 @@ if not TYPE_CHECKING:  # a type checker would take any name for one that exists
 else:
     from dpframe.asking.privacy_receipt import Receipt
     from dpframe.asking.question import Explanation
+    from dpframe.doors.gateway.client import connect
     from dpframe.doors.result_methods import change
     from dpframe.doors.series.series import Series
     from dpframe.doors.sql.macros import register

@@ -86,10 +86,17 @@ PART = re.compile(
 )
 
 
-def parse_measure(text: str, column: str = "amount") -> tuple[str, Measure]:
+Bounds = Mapping[str, tuple[Any, Any]]
+"""Bounds of values by column, or by measure: ``amount``, ``sum(amount)``."""
+
+
+def parse_measure(
+    text: str, column: str = "amount", bounds: Bounds | None = None
+) -> tuple[str, Measure]:
     """A measure that is written as text, and the name of its column in the result.
 
-    ``column`` is the column in the examples of errors about a text that names none.
+    ``column`` is the column in the examples of errors about a text that names none. ``bounds`` are
+    those of a policy: the text may leave them out, and names no others.
 
     Raises
     ------
@@ -102,11 +109,14 @@ def parse_measure(text: str, column: str = "amount") -> tuple[str, Measure]:
         named = NAME_FIRST.fullmatch(text)
         meant = repr(f"{named['what']} AS {named['name']}") if named is not None else EXAMPLES
         raise ParameterError(f"measure {text!r} is not understood. Write {meant}.")
-    measure = _measure_of_call(text, call["kind"].lower(), call["inside"], quote_column(column))
+    kind, inside = call["kind"].lower(), call["inside"]
+    measure = _measure_of_call(text, kind, inside, quote_column(column), bounds)
     return _unquote(alias["name"]) if alias["name"] else measure.default_name, measure
 
 
-def _measure_of_call(text: str, kind: str, inside: str | None, column: str) -> Measure:
+def _measure_of_call(
+    text: str, kind: str, inside: str | None, column: str, bounds: Bounds | None = None
+) -> Measure:
     kind = {"avg": "mean"}.get(kind, kind)
     if kind not in TAKES:
         what = instead_of(kind, inside or "") or f" Write {EXAMPLES}."
@@ -131,6 +141,8 @@ def _measure_of_call(text: str, kind: str, inside: str | None, column: str) -> M
         if kind in ("distinct", "quantile"):
             example = f"{kind}({column}{', 0.95, 0, 500' * (kind == 'quantile')})"
         raise ParameterError(f"measure {text!r} names no column. Write {example!r}.")
+    if bounds is not None:
+        _bound_by_policy(text, kind, given, bounds)
     if "lower" in TAKES[kind] and not {"lower", "upper"} <= {*given}:
         named = quote_column(str(given["column"]))
         if kind not in ("sum", "mean"):
@@ -150,6 +162,23 @@ def _measure_of_call(text: str, kind: str, inside: str | None, column: str) -> M
     make: Any = MADE[kind]
     made: Measure = make(*of, **given)
     return made
+
+
+def _bound_by_policy(text: str, kind: str, given: dict[str, object], bounds: Bounds) -> None:
+    """Give a measure the bounds that a policy has for it."""
+    column = str(given.get("column", "*"))
+    pair = bounds.get(f"{kind}({column})", bounds.get(column) if "lower" in TAKES[kind] else None)
+    limits = {"lower": 0, "upper": 1} if "lower" in TAKES[kind] else {"at_most": 1}
+    if pair is None and "lower" in limits:
+        raise ParameterError(
+            f"measure {text!r}: the policy has no bounds of {column!r}. It has bounds of "
+            f"{', '.join(bounds) or 'no column'}."
+        )
+    for name, end in limits.items():
+        if pair is not None and given.setdefault(name, pair[end]) != pair[end]:
+            raise ParameterError(
+                f"measure {text!r}: the policy sets {name} to {pair[end]!r}. Leave it out."
+            )
 
 
 def instead_of(kind: str, inside: str = "") -> str:
@@ -238,7 +267,7 @@ def _unquote(name: str) -> str:
 # -- several ---------------------------------------------------------------------------------------
 
 
-def measures_from(value: object) -> dict[str, Measure]:
+def measures_from(value: object, bounds: Bounds | None = None) -> dict[str, Measure]:
     """Measures by the names of their columns in the result, in their order.
 
     Parameters
@@ -246,6 +275,8 @@ def measures_from(value: object) -> dict[str, Measure]:
     value
         A mapping from names to measures, objects or texts; or one text, measure or a sequence of
         them, named by ``AS`` or after what they are.
+    bounds
+        As for :func:`parse_measure`.
 
     Raises
     ------
@@ -256,7 +287,7 @@ def measures_from(value: object) -> dict[str, Measure]:
         raise ParameterError(
             f"measures is missing. Pass measures='count', or another such as {EXAMPLES}."
         )
-    named = list(_named_measures(value))
+    named = list(_named_measures(value, bounds))
     if not named:
         raise ParameterError(f"measures is empty. Name what is measured, for example {EXAMPLES}.")
     out: dict[str, Measure] = {}
@@ -267,18 +298,18 @@ def measures_from(value: object) -> dict[str, Measure]:
     return out
 
 
-def _named_measures(value: object) -> Iterator[tuple[str, Measure]]:
+def _named_measures(value: object, bounds: Bounds | None) -> Iterator[tuple[str, Measure]]:
     if isinstance(value, Mapping):
         for name, measure in value.items():
             if not isinstance(name, str) or not name or not is_unicode(name):
                 raise ParameterTypeError(f"measures has {name!r} as a column's name. Use text.")
             _check_alias(name, measure)
-            yield name, measure if isinstance(measure, Measure) else _one_measure(measure, name)[1]
+            yield name, _one_measure(measure, name, bounds)[1]
     elif isinstance(value, str | Measure):
-        yield _one_measure(value)
+        yield _one_measure(value, bounds=bounds)
     elif isinstance(value, Sequence) and not isinstance(value, bytes):
         for measure in value:
-            yield _one_measure(measure)
+            yield _one_measure(measure, bounds=bounds)
     else:
         raise ParameterTypeError(
             f"measures must map names to measures or list texts; got {type(value).__name__}. For "
@@ -296,11 +327,13 @@ def _check_alias(name: str, value: object) -> None:
         )
 
 
-def _one_measure(value: object, column: str = "amount") -> tuple[str, Measure]:
+def _one_measure(
+    value: object, column: str = "amount", bounds: Bounds | None = None
+) -> tuple[str, Measure]:
     if isinstance(value, Measure):
         return value.default_name, value
     if isinstance(value, str):
-        return parse_measure(value, column)
+        return parse_measure(value, column, bounds)
     raise ParameterTypeError(
         f"a measure must be dp.count(), dp.sum(...), dp.mean(...) or a text such as {EXAMPLES}; "
         f"got {type(value).__name__}."

@@ -135,6 +135,35 @@ def _run_verify(options: argparse.Namespace) -> int:
     return int(verdict.code)
 
 
+def _run_serve(options: argparse.Namespace) -> int:
+    read_policy = load_name("dpframe.doors.gateway.policy_reader", "read_policy")
+    if options.demo:
+        folder = options.policy or "dpframe-demo"
+        path, token = load_name("dpframe.doors.gateway.policy_reader", "write_demo")(folder)
+        say(f"policy: {path}\ntoken:  {token}")
+    elif options.policy is None:
+        raise ParameterError("serve needs a policy. Pass policy.toml, or --demo.")
+    else:
+        path = options.policy
+    policy = read_policy(path)
+    if options.check:
+        say(f"{path}: {len(policy.data)} data sets, {len(policy.analysts)} analysts; no mistakes")
+        return 0
+    scheme = "http" if policy.certificate is None else "https"
+    say("serving {}://{}:{}".format(scheme, *policy.address))
+    load_name("dpframe.doors.gateway.http", "serve")(policy)
+    return 0
+
+
+def _run_token(options: argparse.Namespace) -> int:
+    policy = "dpframe.doors.gateway.policy"
+    token = load_name(policy, "make_token")()
+    say(f"[analyst.{json.dumps(options.analyst)}]")
+    say(f'token = "{load_name(policy, "hash_token")(token)}"')
+    say(f"\nThe token of {options.analyst}, shown once: {token}", sys.stderr)
+    return 0
+
+
 def _print_completion(options: argparse.Namespace) -> int:
     try:
         import shtab
@@ -344,6 +373,19 @@ COMMANDS = {
         option("--data", "your name for the state of the data, such as a date"),
         option("-o --output", f"write the rows: {', '.join(ENDINGS)}"),
         *OUTPUT_OPTIONS,
+    ),
+    "serve": Command(
+        "answer questions of analysts, who never reach the rows: over HTTP, by a policy",
+        _run_serve,
+        option("policy", "the policy, for example policy.toml", nargs="?"),
+        option("--check", "read the policy, say every mistake, and stop", action="store_true"),
+        option("--demo", "serve flights that ship with dpframe", action="store_true"),
+        epilog="needs pip install 'dpframe[serve]'",
+    ),
+    "token": Command(
+        "make a token for an analyst: the hash for the policy, and the token, shown once",
+        _run_token,
+        option("analyst", "the name of the analyst"),
     ),
     "completion": Command(
         "print a script that completes commands and options in a shell",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -93,10 +94,7 @@ class Tables:
 
     def columns(self) -> tuple[dict[str, Columns], dict[str, Columns]]:
         """Columns and types of private and of public tables. No row is read."""
-        private, public = (
-            {name.casefold(): Columns(name, _types(source)) for name, source in given.items()}
-            for given in (self.private, self.public)
-        )
+        private, public = map(table_columns, (self.private, self.public))
         return private, public
 
     def public_rows(self) -> dict[str, pa.Table]:
@@ -114,6 +112,11 @@ class Tables:
         """Raise ParameterError if a key of a public table occurs twice."""
         for key in asked.keys:
             key.check(_duck.select_from_tables(rows, key.repeated, "the public tables"))
+
+
+def table_columns(tables: Mapping[str, Any]) -> dict[str, Columns]:
+    """Columns and types of tables. No row is read."""
+    return {name.casefold(): Columns(name, _types(source)) for name, source in tables.items()}
 
 
 def _types(source: Any) -> dict[str, str]:
@@ -256,9 +259,10 @@ def sql(
         }
         kept, name = chosen_ledger(ledger), release_name(release)
         about = DataScope.of({"data": data, "period": call.period(period, columns)})
-        released = _release(call, known, planning, kept, name, about, progress)
+        released = release_call(call, known, planning, kept, name, about, progress)
     warn_of_replay(released)
-    return _final_frame(call, known, released, name)
+    table = final_table(call, known, released, name)
+    return seal_frame(as_pandas(table), json.loads(table.schema.metadata[b"dpframe"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,7 +337,7 @@ def checked_bounds(bounds: object) -> dict[str, tuple[Any, Any]]:
     return {name: (pair[0], pair[1]) for name, pair in bounds.items()}
 
 
-def _release(
+def release_call(
     call: SqlCall,
     tables: Tables,
     planning: Mapping[str, Any],
@@ -341,12 +345,14 @@ def _release(
     name: str | None,
     about: DataScope,
     progress: bool,
+    place: str | None = None,
 ) -> Release:
-    """The release of a query's question, or its replay."""
+    """The release of a query's question, or its replay. ``place`` names the source; by default the
+    path of a file or the kind of an object."""
     asked = call.question
     question = NAMED[asked.question]
     source = tables.private[asked.table]
-    place = f"{describe_source(source)}: {asked.rows}"
+    place = f"{describe_source(source) if place is None else place}: {asked.rows}"
     plan: Any = question.plan(planning)
     if name is not None:
         stored = find_answer(question, plan, place, about, require_ledger(ledger, name), name)
@@ -380,10 +386,8 @@ def _opened_rows(asked: SqlQuestion, tables: Tables, source: object) -> Iterator
             yield relation.derive(PRIVATE, shown, asked.rows, public, number)
 
 
-def _final_frame(
-    call: SqlCall, tables: Tables, released: Release, name: str | None
-) -> pd.DataFrame:
-    """What remains of the query, run on released rows."""
+def final_table(call: SqlCall, tables: Tables, released: Release, name: str | None) -> pa.Table:
+    """What remains of the query, run on released rows. The receipt is in the schema's metadata."""
     asked = call.question
     receipt = released.receipt.with_release_facts({"query": call.query.text}, [call.line])
     rows = {ANSWER: released.to_arrow(), **tables.public_rows()}
@@ -394,7 +398,7 @@ def _final_frame(
         if name is not None:
             advice = f"Ask another ending under release={name!r}, for free."
         raise SourceError(f"the rows are charged, but {error} {advice}") from None
-    return seal_frame(_as_pandas(table), receipt.to_dict())
+    return table.replace_schema_metadata({b"dpframe": receipt.to_json().encode()})
 
 
 @known_arguments
@@ -459,7 +463,7 @@ def explain_sql(
     return replace(shown, advice=(call.line, *shown.advice))
 
 
-def _as_pandas(table: pa.Table) -> pd.DataFrame:
+def as_pandas(table: pa.Table) -> pd.DataFrame:
     """A frame whose whole numbers stay whole where one is missing, and whose decimals are floats
     and days are times, as DuckDB makes frames."""
     import pandas as pd

@@ -1,0 +1,341 @@
+"""The door of the gateway over HTTP: JSON or Arrow, bearer tokens, problem details (RFC 9457)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pyarrow as pa
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from dpframe._version import __version__
+from dpframe.doors.gateway.gate import (
+    ClosedError,
+    FailedError,
+    Gate,
+    Reply,
+    UnknownDataError,
+)
+from dpframe.doors.gateway.policy import Analyst, Policy
+from dpframe.errors import (
+    DpframeError,
+    LedgerError,
+    OverBudgetError,
+    ParameterError,
+    ParameterTypeError,
+    SourceError,
+)
+
+ARROW = "application/vnd.apache.arrow.stream"
+PROBLEM = "application/problem+json"
+
+BODY = 64 * 1024
+"""The most bytes of a request's body."""
+
+WAITING = 20.0
+"""Seconds in which a body must have come."""
+
+STATUS: tuple[tuple[type[DpframeError], int], ...] = (
+    (UnknownDataError, 404),
+    (OverBudgetError, 409),
+    (ClosedError, 423),
+    (FailedError, 503),
+    (LedgerError, 503),
+    (SourceError, 503),
+    (ParameterError, 422),
+    (ParameterTypeError, 422),
+)
+"""The status of each refusal; the first class that fits."""
+
+log = logging.getLogger("dpframe.gateway")
+
+
+class Door:
+    """The application: routes over a gate."""
+
+    def __init__(self, gate: Gate) -> None:
+        self.gate = gate
+        self._threads = anyio.CapacityLimiter(64)
+        self._rates = Rates(gate.policy.rate)
+
+    def app(self) -> Starlette:
+        """The application, for any ASGI server."""
+        routes = [
+            Route("/healthz", self.health, methods=["GET"]),
+            Route("/api/datasets", self.private(self.datasets), methods=["GET"]),
+            Route("/api/datasets/{data}", self.private(self.dataset), methods=["GET"]),
+            Route("/api/datasets/{data}/budget", self.private(self.budget), methods=["GET"]),
+            Route("/api/datasets/{data}/releases", self.private(self.releases), methods=["GET"]),
+            Route(
+                "/api/datasets/{data}/releases/{release}",
+                self.private(self.release),
+                methods=["GET"],
+            ),
+            Route("/api/datasets/{data}/{question}", self.private(self.ask), methods=["POST"]),
+            Route(
+                "/api/datasets/{data}/{question}/explain",
+                self.private(self.explain),
+                methods=["POST"],
+            ),
+            Route("/api/log", self.private(self.owner_log), methods=["GET"]),
+        ]
+        return Starlette(
+            routes=routes,
+            exception_handlers={HTTPException: _http_problem, DpframeError: _refusal},
+        )
+
+    # -- who asks ------------------------------------------------------------------------------
+
+    def private(
+        self, answer: Callable[[Request, Analyst], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """An endpoint for analysts alone."""
+
+        async def endpoint(request: Request) -> Response:
+            began = time.monotonic()
+            analyst = self.analyst_of(request)
+            if analyst is None:
+                return _problem(
+                    401,
+                    "no analyst has this token. Send 'Authorization: Bearer TOKEN'.",
+                    headers={"WWW-Authenticate": "Bearer"},
+                )
+            wait = self._rates.wait(analyst.name)
+            if wait > 0:
+                return _problem(
+                    429,
+                    f"you sent {self.gate.policy.rate} requests in a minute. Wait.",
+                    headers={"Retry-After": str(int(wait) + 1)},
+                )
+            response = await answer(request, analyst)
+            log.info(
+                json.dumps(
+                    {
+                        "analyst": analyst.name,
+                        "method": request.method,
+                        "path": request.url.path,
+                        "status": response.status_code,
+                        "ms": round(1000 * (time.monotonic() - began)),
+                    }
+                )
+            )
+            return response
+
+        return endpoint
+
+    def analyst_of(self, request: Request) -> Analyst | None:
+        """Whoever the token of a request belongs to."""
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() != "bearer" or not token:
+            return None
+        return self.gate.policy.analyst_of(token.strip())
+
+    async def _run(self, call: Callable[[], Any]) -> Any:
+        return await anyio.to_thread.run_sync(call, limiter=self._threads)
+
+    # -- endpoints -----------------------------------------------------------------------------
+
+    async def health(self, request: Request) -> Response:
+        return JSONResponse({"status": "ok", "version": __version__})
+
+    async def datasets(self, request: Request, analyst: Analyst) -> Response:
+        return JSONResponse(await self._run(partial(self.gate.datasets, analyst)))
+
+    async def dataset(self, request: Request, analyst: Analyst) -> Response:
+        name = request.path_params["data"]
+        return JSONResponse(await self._run(partial(self.gate.describe, analyst, name)))
+
+    async def budget(self, request: Request, analyst: Analyst) -> Response:
+        name = request.path_params["data"]
+        return JSONResponse(await self._run(partial(self.gate.budget, analyst, name)))
+
+    async def releases(self, request: Request, analyst: Analyst) -> Response:
+        name = request.path_params["data"]
+        return JSONResponse(await self._run(partial(self.gate.releases, analyst, name)))
+
+    async def release(self, request: Request, analyst: Analyst) -> Response:
+        data, name = request.path_params["data"], request.path_params["release"]
+        return _rows(request, await self._run(partial(self.gate.release, analyst, data, name)))
+
+    async def ask(self, request: Request, analyst: Analyst) -> Response:
+        given = await arguments_of(request)
+        data, question = request.path_params["data"], request.path_params["question"]
+        reply = await self._run(partial(self.gate.ask, analyst, data, question, given))
+        return _rows(request, reply)
+
+    async def explain(self, request: Request, analyst: Analyst) -> Response:
+        given = await arguments_of(request)
+        data, question = request.path_params["data"], request.path_params["question"]
+        return JSONResponse(
+            await self._run(partial(self.gate.explain, analyst, data, question, given))
+        )
+
+    async def owner_log(self, request: Request, analyst: Analyst) -> Response:
+        if not analyst.owner:
+            return _problem(403, "the log is for owners. The policy names them.")
+        return JSONResponse([*self.gate.log])
+
+
+class Rates:
+    """How often each analyst asked in the last minute."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._lock = most, threading.Lock()
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def wait(self, name: str) -> float:
+        """Seconds to wait; 0 if the request may go on, which counts it."""
+        now, each = time.monotonic(), self._most / 60
+        with self._lock:
+            left, at = self._left.get(name, (float(self._most), now))
+            left = min(float(self._most), left + (now - at) * each)
+            if left < 1:
+                self._left[name] = (left, now)
+                return (1 - left) / each
+            self._left[name] = (left - 1, now)
+        return 0.0
+
+
+# -- requests --------------------------------------------------------------------------------------
+
+
+async def arguments_of(request: Request) -> dict[str, Any]:
+    """The arguments in a request's body; HTTPException for what is no plain JSON object."""
+    kind = request.headers.get("content-type", "application/json").partition(";")[0].strip()
+    if kind.lower() != "application/json":
+        raise HTTPException(415, "send arguments as application/json.")
+    body = bytearray()
+    try:
+        with anyio.fail_after(WAITING):
+            async for part in request.stream():
+                body += part
+                if len(body) > BODY:
+                    raise HTTPException(413, f"a body may have {BODY} bytes. Send less.")
+    except TimeoutError:
+        raise HTTPException(408, "the body took too long. Send it again.") from None
+    except ClientDisconnect:
+        raise HTTPException(400, "the body is not whole.") from None
+    try:
+        given = json.loads(
+            body.decode() or "{}", object_pairs_hook=_unique, parse_constant=_no_number
+        )
+    except (ValueError, RecursionError):
+        raise HTTPException(
+            400, "the body is no JSON object of arguments, each once, with finite numbers."
+        ) from None
+    if not isinstance(given, dict):
+        raise HTTPException(400, "the body must be a JSON object of arguments.")
+    return given
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) != len(pairs):
+        raise ValueError("a key is there twice")
+    return out
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(text)
+
+
+# -- responses -------------------------------------------------------------------------------------
+
+
+def _rows(request: Request, reply: Reply) -> Response:
+    """Rows and receipt, in the form that the request accepts."""
+    if ARROW in request.headers.get("accept", ""):
+        return Response(arrow_bytes(reply), media_type=ARROW)
+    return Response(json_bytes(reply), media_type="application/json")
+
+
+def arrow_bytes(reply: Reply) -> bytes:
+    """A stream of Arrow; the receipt, the name and why it was free are in the schema's metadata."""
+    facts = {b"release": reply.name.encode(), b"free": (reply.free or "").encode()}
+    schema = reply.table.schema
+    table = reply.table.replace_schema_metadata({**(schema.metadata or {}), **facts})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def json_bytes(reply: Reply) -> bytes:
+    """The answer as JSON; times and days as ISO 8601, NaN as null."""
+    import pandas as pd
+
+    frame = reply.table.replace_schema_metadata(None).to_pandas()
+    rows = pd.DataFrame.to_json(frame, orient="records", date_format="iso", double_precision=15)
+    head = {
+        "release": reply.name,
+        "free": reply.free,
+        "columns": [{"name": f.name, "type": str(f.type)} for f in reply.table.schema],
+        "receipt": reply.receipt,
+    }
+    return json.dumps(head)[:-1].encode() + b', "rows": ' + rows.encode() + b"}"
+
+
+def _problem(
+    status: int, detail: str, error: str = "", headers: Mapping[str, str] | None = None
+) -> Response:
+    facts = {"type": "about:blank", "status": status, "detail": detail}
+    if error:
+        facts["error"] = error
+    return JSONResponse(facts, status, headers, media_type=PROBLEM)
+
+
+async def _http_problem(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    detail = error.detail
+    if error.status_code in (404, 405):
+        detail = "there is no such address. /openapi.json lists all."
+    return _problem(error.status_code, detail, headers=error.headers)
+
+
+async def _refusal(request: Request, error: Exception) -> Response:
+    status = next(code for kind, code in STATUS if isinstance(error, kind))
+    kind = next(k.__name__ for k in type(error).__mro__ if k.__module__ == DpframeError.__module__)
+    return _problem(status, str(error), kind)
+
+
+# -- serving ---------------------------------------------------------------------------------------
+
+
+def serve(policy: Policy) -> None:
+    """Answer requests until the process is told to stop."""
+    import uvicorn
+
+    gate = Gate(policy)
+    try:
+        host, port = policy.address
+        uvicorn.run(
+            Door(gate).app(),
+            host=host,
+            port=port,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=policy.behind_proxy,
+            ssl_certfile=_path_text(policy.certificate),
+            ssl_keyfile=_path_text(policy.key),
+            timeout_keep_alive=15,
+            timeout_graceful_shutdown=30,
+            limit_concurrency=256,
+        )
+    finally:
+        gate.close()
+
+
+def _path_text(path: Path | None) -> str | None:
+    return None if path is None else str(path)

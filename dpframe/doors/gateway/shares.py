@@ -1,0 +1,259 @@
+"""Shares of a budget, and the folder in which a gateway keeps its ledgers."""
+
+from __future__ import annotations
+
+import copy
+import fcntl
+import json
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from dpframe.common.files import replace_file
+from dpframe.doors.gateway.policy import Analyst, DataSet
+from dpframe.errors import LedgerError, OverBudgetError, SourceError
+from dpframe.ledger.book import Ledger
+from dpframe.ledger.entries import Charge
+from dpframe.ledger.state import PaidCharge, read_state, write_charge
+from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, float_amount, units_up
+
+Interval = tuple[int, int, int, int]
+"""First and last second of a period, and its cost in units."""
+
+
+@dataclass(slots=True)
+class Spent:
+    """What a holder of a share has spent: epsilon and delta in units, by axis of periods.
+
+    As in a ledger, charges of disjoint periods do not add up: the fullest moment of an axis counts.
+    """
+
+    all_data: list[int] = field(default_factory=lambda: [0, 0])
+    periods: dict[str, list[Interval]] = field(default_factory=dict)
+    charges: int = 0
+
+    def add(
+        self, cost: tuple[int, int], axis: str | None, first: int | None, last: int | None
+    ) -> None:
+        """Add a charge."""
+        self.charges += 1
+        if axis is None or first is None or last is None:
+            self.all_data[0] += cost[0]
+            self.all_data[1] += cost[1]
+        else:
+            self.periods.setdefault(axis, []).append((first, last, *cost))
+
+    def units(self) -> tuple[int, int]:
+        """What is spent at the fullest moment of each axis, with what all moments share."""
+        tops = [_fullest(charges) for charges in self.periods.values()]
+        return (
+            self.all_data[0] + sum(top[0] for top in tops),
+            self.all_data[1] + sum(top[1] for top in tops),
+        )
+
+    def with_charge(
+        self, cost: tuple[int, int], axis: str | None, first: int | None, last: int | None
+    ) -> tuple[int, int]:
+        """What would be spent with one more charge, in units."""
+        if axis is None or first is None or last is None:
+            now = self.units()
+            return now[0] + cost[0], now[1] + cost[1]
+        more = Spent([*self.all_data], {**self.periods, axis: [*self.periods.get(axis, ())]})
+        more.add(cost, axis, first, last)
+        return more.units()
+
+
+def _fullest(charges: Sequence[Interval]) -> tuple[int, int]:
+    """The most epsilon and the most delta that charges share at a moment."""
+    best, now = [0, 0], [0, 0]
+    steps: dict[int, list[int]] = {}
+    for first, last, epsilon, delta in charges:
+        for moment, sign in ((first, 1), (last, -1)):
+            step = steps.setdefault(moment, [0, 0])
+            step[0] += sign * epsilon
+            step[1] += sign * delta
+    for moment in sorted(steps):
+        for i in (0, 1):
+            now[i] += steps[moment][i]
+            best[i] = max(best[i], now[i])
+    return best[0], best[1]
+
+
+class SharedLedger(Ledger):
+    """A data set's ledger in the hands of one analyst: a charge must fit the shares, too.
+
+    A share, the share of the group and the total hold in one transaction, and the entry names the
+    analyst. Shares are caps on plain sums of epsilon and of the delta that goes with it.
+    """
+
+    analyst: Analyst
+    data: DataSet
+    shares: Shares
+
+    @classmethod
+    def of(cls, ledger: Ledger, analyst: Analyst, data: DataSet, shares: Shares) -> SharedLedger:
+        """The ledger for one analyst; nothing is read."""
+        view: SharedLedger = cls.__new__(cls)
+        view.__dict__.update(copy.copy(ledger).__dict__)
+        view.analyst, view.data, view.shares = analyst, data, shares
+        return view
+
+    def charge(self, charge: Charge) -> PaidCharge:
+        charge, profile = self._of_analyst(charge), self._law(charge)
+        with self._write_transaction() as db:
+            self.shares.check(db, self, charge, profile)
+            return write_charge(db, charge, profile)
+
+    def check(self, charge: Charge) -> None:
+        charge, profile = self._of_analyst(charge), self._law(charge)
+        with self._reading() as db:
+            self.shares.check(db, self, charge, profile)
+
+    def _of_analyst(self, charge: Charge) -> Charge:
+        facts = {**json.loads(charge.receipt), "analyst": self.analyst.name}
+        if self.analyst.group is not None:
+            facts["group"] = self.analyst.group
+        return replace(charge, receipt=json.dumps(facts))
+
+
+class Shares:
+    """What each holder has spent of a data set, read from the entries of its ledger."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._read = 0
+        self._spent: dict[str, Spent] = {}
+
+    def check(self, db: Any, ledger: SharedLedger, charge: Charge, profile: Any) -> None:
+        """Raise OverBudgetError if a charge fits the total and not the shares; or not the total."""
+        entry, held = read_state(db).with_charge(charge, profile)
+        if held is not None:
+            return
+        analyst, data = ledger.analyst, ledger.data
+        cost = (entry.epsilon, entry.delta)
+        with self._lock:
+            self._refresh(db)
+            for holder, share, words in holders(analyst, data):
+                known = self._spent.get(holder, Spent())
+                after = known.with_charge(cost, entry.axis, entry.first, entry.last)
+                if not _within(after, share, data, known.charges + 1):
+                    left = max(0.0, share - float_amount(known.units()[0], EPSILON_UNIT))
+                    raise OverBudgetError(
+                        f"{words} of {data.name!r} has epsilon {left:.4g} of {share:g} left. Ask "
+                        "for less, or ask the owner."
+                    )
+
+    def spent(self, db: Any, holder: str) -> tuple[float, float]:
+        """What a holder has spent: epsilon and delta."""
+        with self._lock:
+            self._refresh(db)
+            epsilon, delta = self._spent.get(holder, Spent()).units()
+        return float_amount(epsilon, EPSILON_UNIT), float_amount(delta, DELTA_UNIT)
+
+    def _refresh(self, db: Any) -> None:
+        rows = db.execute(
+            "SELECT number, epsilon, delta, under, axis, first, last, "
+            "json_extract(receipt, '$.analyst'), json_extract(receipt, '$.group') "
+            "FROM charges WHERE number > ? ORDER BY number ASC NULLS FIRST",
+            (self._read,),
+        ).fetchall()
+        for number, epsilon, delta, under, axis, first, last, analyst, group in rows:
+            self._read = number
+            for holder in [f"analyst {analyst}"] + [f"group {group}"] * (group is not None):
+                if analyst is not None and under is None:
+                    spent = self._spent.setdefault(holder, Spent())
+                    spent.add((epsilon, delta), axis, first, last)
+
+
+def holders(analyst: Analyst, data: DataSet) -> list[tuple[str, float, str]]:
+    """The shares that a charge must fit: whose, how much epsilon, and words for messages."""
+    out = []
+    if data.name in analyst.shares:
+        out.append((f"analyst {analyst.name}", analyst.shares[data.name], "your share"))
+    if data.name in analyst.group_shares:
+        words = f"the share of group {analyst.group!r}"
+        out.append((f"group {analyst.group}", analyst.group_shares[data.name], words))
+    return out
+
+
+def _within(spent: tuple[int, int], share: float, data: DataSet, charges: int) -> bool:
+    """Whether units are within a share. Delta has the part of its total that epsilon has. Each
+    charge was rounded up by less than a unit."""
+    room = units_up(share, EPSILON_UNIT), units_up(data.share_of_delta(share), DELTA_UNIT)
+    return spent[0] <= room[0] + charges and spent[1] <= room[1] + charges
+
+
+# -- the folder ------------------------------------------------------------------------------------
+
+
+def hold_folder(folder: Path) -> int:
+    """Make the folder of ledgers if it is missing, and hold it for this process.
+
+    Raises LedgerError if others can read it, if another user owns it, or if it is held.
+    """
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        check_private(folder, 0o700)
+        held = os.open(folder / "held", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise LedgerError(f"folder {str(folder)!r} cannot be used: {error.strerror}.") from None
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(held)
+        raise LedgerError(
+            f"folder {str(folder)!r} is held by another gateway. Stop that one first."
+        ) from None
+    return held
+
+
+def check_private(path: Path, mode: int) -> None:
+    """Raise LedgerError unless a file or folder is this user's, and nobody else may read it."""
+    about = path.stat()
+    if about.st_uid != os.geteuid():
+        raise LedgerError(f"{str(path)!r} belongs to another user. Use a folder of your own.")
+    if about.st_mode & 0o077:
+        raise LedgerError(
+            f"{str(path)!r} can be read by others. Run chmod {mode:o} on it; find out who read it."
+        )
+
+
+class Memory:
+    """What a gateway remembers beside its ledgers: states of rows, and failures."""
+
+    def __init__(self, file: Path) -> None:
+        self._file, self._lock = file, threading.Lock()
+        self._known: dict[str, dict[str, Any]] = {"states": {}, "failures": {}}
+        if file.exists():
+            check_private(file, 0o600)
+            self._known = json.loads(file.read_text())
+
+    def check_state(self, data: DataSet) -> str:
+        """Remember the fingerprint of a state; SourceError if the state had another one."""
+        found = data.fingerprint()
+        known = self._known["states"].setdefault(data.name, {})
+        if known.setdefault(data.state, found) != found:
+            raise SourceError(
+                f"the rows of {data.name!r} changed, and are still called state {data.state!r}. "
+                "Write another state in the policy: a new state is drawn and charged anew."
+            )
+        self._write()
+        return found
+
+    def failures(self, analyst: str, data: str) -> int:
+        """How many questions of an analyst failed."""
+        return int(self._known["failures"].get(analyst, {}).get(data, 0))
+
+    def add_failure(self, analyst: str, data: str) -> None:
+        """Count one more failure; it is on disk when this returns."""
+        with self._lock:
+            of = self._known["failures"].setdefault(analyst, {})
+            of[data] = of.get(data, 0) + 1
+            self._write()
+
+    def _write(self) -> None:
+        with replace_file(self._file, "the memory of the gateway", private=True) as stream:
+            stream.write(json.dumps(self._known).encode())
