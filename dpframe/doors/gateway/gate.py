@@ -7,27 +7,24 @@ were read is one sentence, and a quota ends it.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from dpframe.asking.answer import answer_checked
-from dpframe.asking.measure_texts import measures_from
-from dpframe.asking.question import Question, explain_plan, plan_within_error
-from dpframe.asking.release import DataScope, replay_of_stored
+from dpframe.asking.release import replay_of_stored
 from dpframe.common.calls import argument_hint, shown_value
-from dpframe.doors.gateway.policy import Analyst, DataSet, Policy, columns_of
+from dpframe.doors.gateway.policy import Analyst, DataSet, Policy
+from dpframe.doors.gateway.policy_questions import NAMED, Asked, read_arguments, read_sql
 from dpframe.doors.gateway.shares import (
     Memory,
     SharedLedger,
@@ -36,10 +33,7 @@ from dpframe.doors.gateway.shares import (
     hold_folder,
     holders,
 )
-from dpframe.doors.sql import query as sql_query
-from dpframe.doors.sql.query_tree import read_query
 from dpframe.errors import (
-    ColumnError,
     DpframeError,
     LedgerError,
     OverBudgetError,
@@ -48,15 +42,6 @@ from dpframe.errors import (
     SourceError,
 )
 from dpframe.ledger.book import Ledger
-from dpframe.questions.question_list import QUESTIONS
-from dpframe.sources.frames import without_rows
-
-NAMED: dict[str, Question[Any, Any]] = {question.name: question for question in QUESTIONS}
-
-SET_BY_POLICY = ("user", "source", "seed")
-"""Arguments of questions that no analyst gives."""
-
-SQL_ARGUMENTS = ("query", "epsilon", "delta", "intervals", "threshold", "confidence", "period")
 
 FAILED = (
     "the question could not be answered. The owner's log says when; nothing else is said, because "
@@ -100,34 +85,6 @@ class Reply:
     table: pa.Table
     receipt: Mapping[str, Any]
     free: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """A question that the policy allows, read once.
-
-    Parameters
-    ----------
-    name
-        The name of its release: a digest of the canonical question, the state of the rows, and what
-        of the policy matters.
-    data, question, arguments
-        The data set, the name of the question, and its arguments with what the policy sets.
-    release
-        Makes the release in a ledger, from open rows, under a name.
-    finish
-        Makes rows for the analyst of the release, free.
-    explain
-        Explains it, with a ledger.
-    """
-
-    name: str
-    data: DataSet
-    question: str
-    arguments: Mapping[str, Any]
-    release: Callable[[Any, Ledger, str], Any]
-    finish: Callable[[Any], pa.Table]
-    explain: Callable[[Ledger], Any]
 
 
 # -- the gate --------------------------------------------------------------------------------------
@@ -415,203 +372,3 @@ def _budget_row(of: str, total: float, spent: float, delta: float, used: float) 
     return {"of": of, "epsilon": total, "spent": spent, "left": left, "delta": delta} | {
         "delta_spent": used
     }
-
-
-# -- questions -------------------------------------------------------------------------------------
-
-
-def release_of(question: str, data: DataSet, request: Mapping[str, Any], about: DataScope) -> str:
-    """The name of a release: a digest of everything that its rows follow from."""
-    facts = {
-        "question": question,
-        "request": request,
-        "about": about.request,
-        "data": data.name,
-        "state": data.state,
-        "source": data.source.describe(""),
-        "user": data.user,
-    }
-    text = json.dumps(facts, sort_keys=True, default=str)
-    return f"{data.name}-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
-
-
-def _planning(
-    data: DataSet, known: Sequence[str], given: Mapping[str, Any], explains: bool
-) -> tuple[dict[str, Any], Any]:
-    """Arguments with what the policy sets, and the error that an explanation looks for."""
-    known = [one for one in known if one not in SET_BY_POLICY]
-    known += ["error"] * explains
-    for name in given:
-        if name not in known:
-            set_by = " The policy sets it." if name in SET_BY_POLICY else argument_hint(name, known)
-            raise ParameterError(f"an analyst gives no argument {name!r}.{set_by}")
-    out = {key: value for key, value in given.items() if value is not None}
-    error = out.pop("error", None)
-    if error is None:
-        out.setdefault("epsilon", data.default)
-    epsilon = out.get("epsilon")
-    if epsilon is not None:
-        if isinstance(epsilon, bool) or not isinstance(epsilon, int | float):
-            raise ParameterTypeError(f"epsilon must be a number; got {shown_value(epsilon)}.")
-        if not 0 < epsilon <= data.largest:
-            raise ParameterError(
-                f"epsilon ({epsilon!r}) must be above 0 and at most {data.largest:g}, the largest "
-                f"of a question about {data.name!r}."
-            )
-        out.setdefault("delta", data.share_of_delta(epsilon))
-    else:
-        out.setdefault("delta", data.share_of_delta(data.default))
-    if "period" in out:
-        out["period"] = _period(data, out["period"])
-    return out, error
-
-
-def _period(data: DataSet, given: Any) -> tuple[Any, ...]:
-    if data.period is None:
-        raise ParameterError(f"{data.name!r} has no column of periods. Leave period out.")
-    parts = [data.period, given] if isinstance(given, str) else given
-    if not isinstance(parts, list) or not parts or parts[0] != data.period:
-        raise ParameterError(
-            f"period ({shown_value(given)}) must be a text such as '2026-W47'; it is read from "
-            f"{data.period!r}."
-        )
-    if len(parts) == 2 and data.zone is not None:
-        parts = [*parts, data.zone]
-    return tuple(parts)
-
-
-def read_arguments(
-    question: Question[Any, Any], data: DataSet, given: Mapping[str, Any], explains: bool
-) -> Asked:
-    """A question of the library, as a data set allows it."""
-    planning, error = _planning(data, [*question.plan_arguments], given, explains)
-    if data.user is not None:
-        planning["user"] = data.user
-    _use_lists(data, planning)
-    if "measures" in planning:
-        planning["measures"] = measures_from(planning["measures"], data.bounds)
-    if planning.get("weight") is not None:
-        _bound_weight(data, planning)
-    asked, found = plan_within_error(question, planning, error)
-    _check_allowed(data, asked, planning)
-    about = DataScope.of({"data": data.state, "period": planning.get("period")})
-    with data.rows() as rows:
-        empty = without_rows(rows)
-        question.checked(question.declared(asked), empty)
-        explained_scope = about.read_in(empty)
-
-    def release(rows: Any, ledger: Ledger, name: str) -> Any:
-        return answer_checked(
-            question,
-            asked,
-            rows,
-            ledger=ledger,
-            name=name,
-            about=about,
-            progress=False,
-            place=data.name,
-        ).release
-
-    def explain(ledger: Ledger) -> Any:
-        return explain_plan(question, question.declared(asked), found, explained_scope, ledger)
-
-    return Asked(
-        name=release_of(question.name, data, asked.request, about),
-        data=data,
-        question=question.name,
-        arguments=planning,
-        release=release,
-        finish=lambda released: released.to_arrow(),
-        explain=explain,
-    )
-
-
-def _use_lists(data: DataSet, planning: dict[str, Any]) -> None:
-    """Put a public list in the place of its name; no other text names keys, such as a file."""
-    keys = planning.get("keys")
-    if isinstance(keys, str) and keys != "domain":
-        if keys not in data.keys:
-            raise ParameterError(
-                f"keys ({keys!r}) is no list of {data.name!r}.{argument_hint(keys, [*data.keys])}"
-            )
-        planning["keys"] = data.keys[keys]
-
-
-def _bound_weight(data: DataSet, planning: dict[str, Any]) -> None:
-    weight = planning["weight"]
-    pair = data.bounds.get(weight) if isinstance(weight, str) else None
-    if pair is None:
-        raise ColumnError(f"weight ({shown_value(weight)}) has no bounds in {data.name!r}.")
-    if planning.setdefault("max_weight", pair[1]) != pair[1]:
-        raise ParameterError(f"max_weight is {pair[1]!r} for {weight!r}. Leave it out.")
-
-
-def _check_allowed(data: DataSet, asked: Any, planning: Mapping[str, Any]) -> None:
-    """Refuse hierarchies and measures of columns that the policy does not name for them."""
-    hierarchy = asked.hierarchy
-    if not data.allows(hierarchy):
-        listed = ", ".join(level.spec for level in data.levels)
-        raise ColumnError(
-            f"{hierarchy.spec!r} may not be asked of {data.name!r}. It has levels {listed}."
-        )
-    for measure in (planning.get("measures") or {}).values():
-        if measure.column not in (None, *data.columns):
-            raise ColumnError(
-                f"{measure.spec!r} may not be asked of {data.name!r}: no such column."
-            )
-
-
-def read_sql(data: DataSet, given: Mapping[str, Any], explains: bool) -> Asked:
-    """A query in SQL, as a data set allows it."""
-    planning, error = _planning(data, SQL_ARGUMENTS, given, explains)
-    period = planning.pop("period", None)
-    text = planning.pop("query", None)
-    if not isinstance(text, str):
-        raise ParameterTypeError(f"query must be text; got {shown_value(text)}.")
-    query = read_query(text)
-    for option in query.options:
-        if option == "privacy_unit_column":
-            raise ParameterError("the policy sets privacy_unit_column. Leave it out.")
-        if option in planning and option not in given:
-            del planning[option]
-    tables = sql_query.Tables(private={}, public=data.public)
-    columns = (
-        {data.name.casefold(): columns_of(data)},
-        sql_query.table_columns(data.public),
-    )
-    asked_with = {
-        "user": data.user,
-        "bounds": data.bounds,
-        **{name: planning.get(name) for name in ("epsilon", "delta", "intervals", "threshold")},
-    }
-    call = sql_query.read_call(query, *columns, asked_with)
-    epsilon = call.arguments["epsilon"]
-    if epsilon is not None and not 0 < epsilon <= data.largest:
-        raise ParameterError(f"epsilon ({epsilon!r}) must be at most {data.largest:g}.")
-    confidence = {} if "confidence" not in planning else {"confidence": planning["confidence"]}
-    arguments = {**call.arguments, "threshold": planning.get("threshold"), **confidence}
-    question = NAMED[call.question.question]
-    asked, found = plan_within_error(question, arguments, error)
-    tables.check_keys(call.question, tables.public_rows())
-    about = DataScope.of({"data": data.state, "period": call.period(period, columns)})
-    request = {**asked.request, "rows": call.question.rows}
-
-    def release(rows: Any, ledger: Ledger, name: str) -> Any:
-        here = replace(tables, private={call.question.table: rows})
-        return sql_query.release_call(
-            call, here, arguments, ledger, name, about, progress=False, place=data.name
-        )
-
-    def explain(ledger: Ledger) -> Any:
-        shown = explain_plan(question, question.declared(asked), found, about, ledger)
-        return replace(shown, advice=(call.line, *shown.advice))
-
-    return Asked(
-        name=release_of("sql", data, request, about),
-        data=data,
-        question="sql",
-        arguments=arguments,
-        release=release,
-        finish=lambda released: sql_query.final_table(call, tables, released, None),
-        explain=explain,
-    )
