@@ -14,17 +14,24 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from dpframe.asking.release import replay_of_stored
 from dpframe.common.calls import argument_hint, shown_value
+from dpframe.common.digest import CHANGE
 from dpframe.doors.gateway.policy import Analyst, DataSet, Policy
-from dpframe.doors.gateway.policy_questions import NAMED, Asked, read_arguments, read_sql
+from dpframe.doors.gateway.policy_questions import (
+    NAMED,
+    Asked,
+    coarser_rows,
+    read_arguments,
+    read_sql,
+)
 from dpframe.doors.gateway.shares import (
     Memory,
     SharedLedger,
@@ -33,6 +40,7 @@ from dpframe.doors.gateway.shares import (
     hold_folder,
     holders,
 )
+from dpframe.doors.result_methods import change
 from dpframe.errors import (
     DpframeError,
     LedgerError,
@@ -41,7 +49,10 @@ from dpframe.errors import (
     ParameterTypeError,
     SourceError,
 )
-from dpframe.ledger.book import Ledger
+from dpframe.ledger.book import Ledger, StoredResult
+
+LISTED = 1000
+"""How many releases are listed at most."""
 
 FAILED = (
     "the question could not be answered. The owner's log says when; nothing else is said, because "
@@ -182,35 +193,72 @@ class Gate:
         return rows
 
     def releases(self, analyst: Analyst, name: object) -> list[dict[str, Any]]:
-        """Every release that is stored: name, when it was drawn, question, epsilon, delta."""
+        """The newest releases: name, when it was drawn, what was asked, its cost."""
         data = self.data_of(analyst, name)
-        frame = self._ledgers[data.name].releases()
+        frame = self._ledgers[data.name].releases(LISTED)
         rows = []
-        for row in frame[frame["name"].notna()].to_dict("records"):
+        for row in frame[frame["release"].notna()].to_dict("records"):
             facts = json.loads(row["receipt"])
+            asker = facts.get("analyst")
             rows.append(
                 {
-                    "release": row["name"],
+                    "release": row["release"],
                     "time": facts["time"],
+                    **facts.get("asked", {}),
                     "epsilon": row["epsilon"],
                     "delta": row["delta"],
-                    "mechanism": facts.get("mechanism"),
-                    "hierarchy": facts.get("hierarchy"),
-                    "yours": facts.get("analyst") == analyst.name,
-                    **({"analyst": facts.get("analyst")} if analyst.owner else {}),
+                    "yours": asker == analyst.name,
+                    **({"analyst": asker} if analyst.owner else {}),
                 }
             )
         return rows
 
     def release(self, analyst: Analyst, name: object, release: object) -> Reply:
-        """A stored release, as it was drawn; free."""
+        """A stored release, as it was drawn; free. Its question must be allowed today."""
         data = self.data_of(analyst, name)
-        stored = self._ledgers[data.name].find(str(release))
+        stored, asked = self._stored(analyst, data, release)
+        released = replay_of_stored(stored)
+        found = _reply(asked, released, _replay_words(released.receipt))
+        return replace(found, name=stored.name)
+
+    def change(self, analyst: Analyst, name: object, arguments: Any) -> Reply:
+        """What changed between two stored releases, ``before`` and ``after``; free.
+
+        Takes ``measure``, ``confidence`` and ``simultaneous`` as :func:`dpframe.change` does.
+        """
+        data = self.data_of(analyst, name)
+        known = ("before", "after", "measure", "confidence", "simultaneous")
+        if not isinstance(arguments, Mapping) or not {"before", "after"} <= {*arguments}:
+            raise ParameterTypeError("a change needs before and after, names of releases.")
+        given = dict(arguments)
+        for key in given:
+            if key not in known:
+                raise ParameterError(f"a change has no {key!r}.{argument_hint(key, known)}")
+        ends = [self._stored(analyst, data, given.pop(key))[0] for key in ("before", "after")]
+        frame = change(*map(replay_of_stored, ends), **given)
+        facts = {**frame.attrs[CHANGE]}
+        table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+        return Reply(
+            name=f"{ends[0].name}..{ends[1].name}",
+            table=table,
+            receipt=facts,
+            free="it follows from two releases",
+        )
+
+    def _stored(
+        self, analyst: Analyst, data: DataSet, release: object
+    ) -> tuple[StoredResult, Asked]:
+        """A stored result, and its question as the policy reads it today."""
+        ledger = self._ledgers[data.name]
+        stored = ledger.find(release) if isinstance(release, str) else None
         if stored is None:
             raise UnknownDataError(f"{data.name!r} has no release {shown_value(release)}.")
-        released = replay_of_stored(stored)
-        table, facts = released.to_arrow(), released.receipt.to_dict()
-        return Reply(name=stored.name, table=table, receipt=facts, free=_replay_words(facts))
+        with ledger._reading() as db:
+            (text,) = db.execute(
+                "SELECT receipt FROM charges WHERE release_id = ?", (stored.release_id,)
+            ).fetchone()
+        asked = json.loads(text)["asked"]
+        return stored, self.read(analyst, data.name, asked["question"], asked["arguments"])
 
     # -- asking --------------------------------------------------------------------------------
 
@@ -238,7 +286,7 @@ class Gate:
         }
         try:
             asked = self.read(analyst, name, question, arguments)
-            reply = self._replay(asked) or self._draw(analyst, asked, began)
+            reply = self._free(analyst, asked)[0] or self._draw(analyst, asked, began)
         except DpframeError as error:
             self._note(facts, "refused" if not isinstance(error, FailedError) else "failed")
             raise
@@ -253,17 +301,30 @@ class Gate:
         """What a question would cost and show: ``epsilon``, ``delta``, ``lines``, and why it would
         cost nothing, if so. Free; no row is read."""
         asked = self.read(analyst, name, question, arguments, explains=True)
-        ledger = self._ledger_of(analyst, asked.data)
-        explained = asked.explain(ledger)
-        stored = ledger.find(asked.name)
+        free, shown = self._free(analyst, asked)
+        explained = shown.explain(self._ledger_of(analyst, shown))
         return {
             "release": asked.name,
             "epsilon": explained.plan.budget.epsilon,
             "delta": explained.plan.budget.delta,
-            "free": None if stored is None else _replay_words(json.loads(stored.receipt)),
+            "free": None if free is None else free.free,
             "lines": [line.row for line in explained.lines],
             "budget": self.budget(analyst, asked.data.name),
         }
+
+    def _free(self, analyst: Analyst, asked: Asked) -> tuple[Reply | None, Asked]:
+        """The reply of a stored release of this question or of a finer one, and the question that
+        it answered; None and this question where nothing is stored."""
+        reply = self._replay(asked)
+        for arguments in asked.finer if reply is None else ():
+            with suppress(DpframeError):  # a question that cannot be asked was not answered
+                finer = self.read(analyst, asked.data.name, asked.question, arguments)
+                known = self._replay(finer)
+                if known is not None:
+                    table = coarser_rows(asked, known.table, known.name)
+                    why = f"it follows from release {known.name}, and {known.free}"
+                    return replace(known, table=table, receipt=_facts(table), free=why), finer
+        return reply, asked
 
     def _replay(self, asked: Asked) -> Reply | None:
         """The reply of a release that is stored; None if there is none."""
@@ -273,11 +334,13 @@ class Gate:
         released = replay_of_stored(stored)
         return _reply(asked, released, _replay_words(released.receipt))
 
-    def _ledger_of(self, analyst: Analyst, data: DataSet) -> SharedLedger:
-        return SharedLedger.of(self._ledgers[data.name], analyst, data, self._shares[data.name])
+    def _ledger_of(self, analyst: Analyst, asked: Asked) -> SharedLedger:
+        data, said = asked.data, {"question": asked.question, "arguments": asked.given}
+        ledger, shares = self._ledgers[data.name], self._shares[data.name]
+        return SharedLedger.of(ledger, analyst, data, shares, said)
 
     def _draw(self, analyst: Analyst, asked: Asked, began: float) -> Reply:
-        data, ledger = asked.data, self._ledger_of(analyst, asked.data)
+        data, ledger = asked.data, self._ledger_of(analyst, asked)
         if self._memory.failures(analyst.name, data.name) >= self.policy.failures:
             raise ClosedError(CLOSED.format(name=data.name))
         if data.fingerprint() != self._prints[data.name]:
@@ -341,8 +404,10 @@ class Gate:
                 self._read.move_to_end(key)
                 return known
         try:
-            reader = read_sql if question == "sql" else partial(read_arguments, NAMED.get(question))
-            asked: Asked = reader(data, arguments, explains)
+            if question == "sql":
+                asked = read_sql(data, arguments, explains)
+            else:
+                asked = read_arguments(NAMED[question], data, arguments, explains)
         except DpframeError:
             raise
         except Exception as error:  # arguments alone were read, so that this tells no row
@@ -359,8 +424,13 @@ class Gate:
 
 def _reply(asked: Asked, released: Any, free: str | None) -> Reply:
     table = asked.finish(released)
-    receipt = json.loads((table.schema.metadata or {})[b"dpframe"])
-    return Reply(name=asked.name, table=table, receipt=receipt, free=free)
+    return Reply(name=asked.name, table=table, receipt=_facts(table), free=free)
+
+
+def _facts(table: pa.Table) -> dict[str, Any]:
+    """The receipt in the metadata of a table."""
+    found: dict[str, Any] = json.loads(table.schema.metadata[b"dpframe"])
+    return found
 
 
 def _replay_words(receipt: Mapping[str, Any]) -> str:

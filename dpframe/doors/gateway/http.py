@@ -82,6 +82,7 @@ class Door:
                 self.private(self.release),
                 methods=["GET"],
             ),
+            Route("/api/datasets/{data}/change", self.private(self.change), methods=["POST"]),
             Route("/api/datasets/{data}/{question}", self.private(self.ask), methods=["POST"]),
             Route(
                 "/api/datasets/{data}/{question}/explain",
@@ -173,6 +174,11 @@ class Door:
         data, question = request.path_params["data"], request.path_params["question"]
         reply = await self._run(partial(self.gate.ask, analyst, data, question, given))
         return _rows(request, reply)
+
+    async def change(self, request: Request, analyst: Analyst) -> Response:
+        given = await arguments_of(request)
+        data = request.path_params["data"]
+        return _rows(request, await self._run(partial(self.gate.change, analyst, data, given)))
 
     async def explain(self, request: Request, analyst: Analyst) -> Response:
         given = await arguments_of(request)

@@ -11,14 +11,17 @@ from typing import Any
 import pyarrow as pa
 
 from dpframe.asking.answer import answer_checked
+from dpframe.asking.call_arguments import flag
+from dpframe.asking.card import Line
 from dpframe.asking.measure_texts import measures_from
 from dpframe.asking.question import Question, explain_plan, plan_within_error
-from dpframe.asking.release import DataScope
+from dpframe.asking.release import DataScope, Release, receipt_in_metadata
 from dpframe.common.calls import argument_hint, shown_value
 from dpframe.doors.gateway.policy import DataSet, columns_of
 from dpframe.doors.sql import query as sql_query
 from dpframe.doors.sql.query_tree import read_query
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
+from dpframe.hierarchy import Hierarchy
 from dpframe.ledger.book import Ledger
 from dpframe.questions.question_list import QUESTIONS
 from dpframe.sources.frames import without_rows
@@ -40,8 +43,11 @@ class Asked:
     name
         The name of its release: a digest of the canonical question, the state of the rows, and what
         of the policy matters.
-    data, question, arguments
-        The data set, the name of the question, and its arguments with what the policy sets.
+    data, question, given, arguments
+        The data set, the name of the question, its arguments as the analyst gave them, and with
+        what the policy sets.
+    finer
+        Arguments of questions whose answers hold this one's, as levels above their last ones.
     release
         Makes the release in a ledger, from open rows, under a name.
     finish
@@ -53,10 +59,12 @@ class Asked:
     name: str
     data: DataSet
     question: str
+    given: Mapping[str, Any]
     arguments: Mapping[str, Any]
     release: Callable[[Any, Ledger, str], Any]
     finish: Callable[[Any], pa.Table]
     explain: Callable[[Ledger], Any]
+    finer: Sequence[Mapping[str, Any]] = ()
 
 
 def release_of(question: str, data: DataSet, request: Mapping[str, Any], about: DataScope) -> str:
@@ -123,6 +131,8 @@ def read_arguments(
     question: Question[Any, Any], data: DataSet, given: Mapping[str, Any], explains: bool
 ) -> Asked:
     """A question of the library, as a data set allows it."""
+    derives = flag("derive", given.get("derive", True)) and question.name == "rollup"
+    given = {key: value for key, value in given.items() if key != "derive"}
     planning, error = _planning(data, [*question.plan_arguments], given, explains)
     if data.user is not None:
         planning["user"] = data.user
@@ -158,11 +168,42 @@ def read_arguments(
         name=release_of(question.name, data, asked.request, about),
         data=data,
         question=question.name,
+        given=given,
         arguments=planning,
         release=release,
         finish=lambda released: released.to_arrow(),
         explain=explain,
+        finer=_finer(data, asked.hierarchy, given) if derives and error is None else (),
     )
+
+
+def _finer(data: DataSet, hierarchy: Hierarchy, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Arguments of the same rollup with more levels. Of single records alone: what a user adds to a
+    node depends on the last level."""
+    columns, out = hierarchy.source_columns, []
+    if data.user is not None or hierarchy.kind != "columns" or given.get("keys") is not None:
+        return []
+    for level in data.levels:
+        longer = level.source_columns
+        if level.kind == "columns" and longer[: len(columns)] == columns:
+            ends = range(len(columns) + 1, len(longer) + 1)
+            out += [{**given, "by": [*longer[:end]]} for end in ends]
+    return out
+
+
+def coarser_rows(asked: Asked, finer: pa.Table, name: str) -> pa.Table:
+    """The levels of a question in the rows of a finer one, with a line in the card that says so."""
+    frame, receipt = finer.to_pandas(), receipt_in_metadata(finer.schema.metadata)
+    assert receipt is not None
+    levels = NAMED[asked.question].plan(asked.arguments).hierarchy.source_columns
+    below = [one for one in receipt["levels"] if one not in levels]
+    frame = frame[frame["level"] <= len(levels)].drop(columns=below).reset_index(drop=True)
+    line = Line(
+        "follows from",
+        f"release {name}",
+        "these are its upper levels, with its noise; nothing was charged. derive=False draws anew",
+    )
+    return Release(frame, receipt.with_release_facts({}, [line])).to_arrow()
 
 
 def _use_lists(data: DataSet, planning: dict[str, Any]) -> None:
@@ -249,6 +290,7 @@ def read_sql(data: DataSet, given: Mapping[str, Any], explains: bool) -> Asked:
         name=release_of("sql", data, request, about),
         data=data,
         question="sql",
+        given=given,
         arguments=arguments,
         release=release,
         finish=lambda released: sql_query.final_table(call, tables, released, None),

@@ -7,7 +7,7 @@ import fcntl
 import json
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -85,20 +85,28 @@ def _fullest(charges: Sequence[Interval]) -> tuple[int, int]:
 class SharedLedger(Ledger):
     """A data set's ledger in the hands of one analyst: a charge must fit the shares, too.
 
-    A share, the share of the group and the total hold in one transaction, and the entry names the
-    analyst. Shares are caps on plain sums of epsilon and of the delta that goes with it.
+    A share, the share of the group and the total hold in one transaction. The entry has the analyst
+    and what was asked. Shares are caps on plain sums of epsilon and of the delta that goes with it.
     """
 
     analyst: Analyst
     data: DataSet
     shares: Shares
+    asked: Mapping[str, Any]
 
     @classmethod
-    def of(cls, ledger: Ledger, analyst: Analyst, data: DataSet, shares: Shares) -> SharedLedger:
-        """The ledger for one analyst; nothing is read."""
+    def of(
+        cls,
+        ledger: Ledger,
+        analyst: Analyst,
+        data: DataSet,
+        shares: Shares,
+        asked: Mapping[str, Any],
+    ) -> SharedLedger:
+        """The ledger for one analyst and what is ``asked``; nothing is read."""
         view: SharedLedger = cls.__new__(cls)
         view.__dict__.update(copy.copy(ledger).__dict__)
-        view.analyst, view.data, view.shares = analyst, data, shares
+        view.analyst, view.data, view.shares, view.asked = analyst, data, shares, asked
         return view
 
     def charge(self, charge: Charge) -> PaidCharge:
@@ -113,7 +121,7 @@ class SharedLedger(Ledger):
             self.shares.check(db, self, charge, profile)
 
     def _of_analyst(self, charge: Charge) -> Charge:
-        facts = {**json.loads(charge.receipt), "analyst": self.analyst.name}
+        facts = {**json.loads(charge.receipt), "analyst": self.analyst.name, "asked": self.asked}
         if self.analyst.group is not None:
             facts["group"] = self.analyst.group
         return replace(charge, receipt=json.dumps(facts))
