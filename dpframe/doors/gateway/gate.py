@@ -15,9 +15,10 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
@@ -29,6 +30,7 @@ from dpframe.doors.gateway.policy_questions import (
     NAMED,
     Asked,
     coarser_rows,
+    empty_rows,
     read_arguments,
     read_sql,
 )
@@ -53,6 +55,9 @@ from dpframe.ledger.book import Ledger, StoredResult
 
 LISTED = 1000
 """How many releases are listed at most."""
+
+KEPT = 2**18
+"""The most bytes of an answer that stays in memory, with its question."""
 
 FAILED = (
     "the question could not be answered. The owner's log says when; nothing else is said, because "
@@ -90,12 +95,15 @@ class Reply:
         The facts of the receipt.
     free
         Why the answer cost nothing; None if it was drawn for this request.
+    encoded
+        The bytes of forms in which it was sent, by their type.
     """
 
     name: str
     table: pa.Table
     receipt: Mapping[str, Any]
     free: str | None
+    encoded: dict[str, bytes] = field(default_factory=dict, compare=False)
 
 
 # -- the gate --------------------------------------------------------------------------------------
@@ -121,8 +129,9 @@ class Gate:
         self._ledgers = {name: self._open(data) for name, data in policy.data.items()}
         self._shares = {name: Shares() for name in policy.data}
         self._prints = {name: self._memory.check_state(data) for name, data in policy.data.items()}
+        self._empty = {name: empty_rows(data) for name, data in policy.data.items()}
         self._read: OrderedDict[str, Asked] = OrderedDict()
-        self._replies: OrderedDict[str, Reply] = OrderedDict()
+        self._replies: WeakKeyDictionary[Asked, Reply] = WeakKeyDictionary()
         self._lock = threading.Lock()
         self.log: deque[dict[str, Any]] = deque(maxlen=2000)
 
@@ -219,7 +228,7 @@ class Gate:
         stored, asked = self._stored(analyst, data, release)
         released = replay_of_stored(stored)
         found = _reply(asked, released, _replay_words(released.receipt))
-        return replace(found, name=stored.name)
+        return Reply(name=stored.name, table=found.table, receipt=found.receipt, free=found.free)
 
     def change(self, analyst: Analyst, name: object, arguments: Any) -> Reply:
         """What changed between two stored releases, ``before`` and ``after``; free.
@@ -315,7 +324,7 @@ class Gate:
     def _free(self, analyst: Analyst, asked: Asked) -> tuple[Reply | None, Asked]:
         """The reply of a stored release of this question or of a finer one, and the question that
         it answered; None and this question where nothing is stored."""
-        reply = self._replay(asked)
+        reply = self._replies.get(asked) or self._replay(asked)
         for arguments in asked.finer if reply is None else ():
             with suppress(DpframeError):  # a question that cannot be asked was not answered
                 finer = self.read(analyst, asked.data.name, asked.question, arguments)
@@ -323,7 +332,9 @@ class Gate:
                 if known is not None:
                     table = coarser_rows(asked, known.table, known.name)
                     why = f"it follows from release {known.name}, and {known.free}"
-                    return replace(known, table=table, receipt=_facts(table), free=why), finer
+                    return Reply(
+                        name=known.name, table=table, receipt=_facts(table), free=why
+                    ), finer
         return reply, asked
 
     def _replay(self, asked: Asked) -> Reply | None:
@@ -332,7 +343,10 @@ class Gate:
         if stored is None:
             return None
         released = replay_of_stored(stored)
-        return _reply(asked, released, _replay_words(released.receipt))
+        reply = _reply(asked, released, _replay_words(released.receipt))
+        if reply.table.nbytes < KEPT:
+            self._replies[asked] = reply
+        return reply
 
     def _ledger_of(self, analyst: Analyst, asked: Asked) -> SharedLedger:
         data, said = asked.data, {"question": asked.question, "arguments": asked.given}
@@ -407,7 +421,9 @@ class Gate:
             if question == "sql":
                 asked = read_sql(data, arguments, explains)
             else:
-                asked = read_arguments(NAMED[question], data, arguments, explains)
+                asked = read_arguments(
+                    NAMED[question], data, self._empty[data.name], arguments, explains
+                )
         except DpframeError:
             raise
         except Exception as error:  # arguments alone were read, so that this tells no row

@@ -261,9 +261,12 @@ def _no_number(text: str) -> Any:
 
 def _rows(request: Request, reply: Reply) -> Response:
     """Rows and receipt, in the form that the request accepts."""
+    kind, encode = "application/json", json_bytes
     if ARROW in request.headers.get("accept", ""):
-        return Response(arrow_bytes(reply), media_type=ARROW)
-    return Response(json_bytes(reply), media_type="application/json")
+        kind, encode = ARROW, arrow_bytes
+    if kind not in reply.encoded:
+        reply.encoded[kind] = encode(reply)
+    return Response(reply.encoded[kind], media_type=kind)
 
 
 def arrow_bytes(reply: Reply) -> bytes:

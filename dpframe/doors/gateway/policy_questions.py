@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from dpframe._duck import VIEW
 from dpframe.asking.answer import answer_checked
 from dpframe.asking.call_arguments import flag
 from dpframe.asking.card import Line
@@ -17,6 +18,7 @@ from dpframe.asking.measure_texts import measures_from
 from dpframe.asking.question import Question, explain_plan, plan_within_error
 from dpframe.asking.release import DataScope, Release, receipt_in_metadata
 from dpframe.common.calls import argument_hint, shown_value
+from dpframe.common.texts import identifier
 from dpframe.doors.gateway.policy import DataSet, columns_of
 from dpframe.doors.sql import query as sql_query
 from dpframe.doors.sql.query_tree import read_query
@@ -24,7 +26,7 @@ from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy
 from dpframe.ledger.book import Ledger
 from dpframe.questions.question_list import QUESTIONS
-from dpframe.sources.frames import without_rows
+from dpframe.sources.source_relations import open_source
 
 NAMED: dict[str, Question[Any, Any]] = {question.name: question for question in QUESTIONS}
 
@@ -34,7 +36,7 @@ SET_BY_POLICY = ("user", "source", "seed")
 SQL_ARGUMENTS = ("query", "epsilon", "delta", "intervals", "threshold", "confidence", "period")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class Asked:
     """A question that the policy allows, read once.
 
@@ -127,10 +129,22 @@ def _period(data: DataSet, given: Any) -> tuple[Any, ...]:
     return tuple(parts)
 
 
+def empty_rows(data: DataSet) -> pa.Table:
+    """The columns of a data set that questions may name, with their types and no row."""
+    with data.rows() as opened, open_source(opened, [*data.columns]) as relation:
+        listed = ", ".join(map(identifier, data.columns))
+        return relation.query(f"SELECT {listed} FROM {VIEW} LIMIT 0", False)
+
+
 def read_arguments(
-    question: Question[Any, Any], data: DataSet, given: Mapping[str, Any], explains: bool
+    question: Question[Any, Any],
+    data: DataSet,
+    empty: pa.Table,
+    given: Mapping[str, Any],
+    explains: bool,
 ) -> Asked:
-    """A question of the library, as a data set allows it."""
+    """A question of the library, as a data set allows it. ``empty`` has the columns of the data
+    set, and no row."""
     derives = flag("derive", given.get("derive", True)) and question.name == "rollup"
     given = {key: value for key, value in given.items() if key != "derive"}
     planning, error = _planning(data, [*question.plan_arguments], given, explains)
@@ -144,10 +158,8 @@ def read_arguments(
     asked, found = plan_within_error(question, planning, error)
     _check_allowed(data, asked, planning)
     about = DataScope.of({"data": data.state, "period": planning.get("period")})
-    with data.rows() as rows:
-        empty = without_rows(rows)
-        question.checked(question.declared(asked), empty)
-        explained_scope = about.read_in(empty)
+    question.checked(question.declared(asked), empty)
+    explained_scope = about.read_in(empty)
 
     def release(rows: Any, ledger: Ledger, name: str) -> Any:
         return answer_checked(
