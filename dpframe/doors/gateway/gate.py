@@ -129,6 +129,7 @@ class Gate:
         self._ledgers = {name: self._open(data) for name, data in policy.data.items()}
         self._shares = {name: Shares() for name in policy.data}
         self._prints = {name: self._memory.check_state(data) for name, data in policy.data.items()}
+        self._drawing = {name: threading.Lock() for name in policy.data}
         self._empty = {name: empty_rows(data) for name, data in policy.data.items()}
         self._read: OrderedDict[str, Asked] = OrderedDict()
         self._replies: WeakKeyDictionary[Asked, Reply] = WeakKeyDictionary()
@@ -363,7 +364,8 @@ class Gate:
                 "their state in the policy, and start it again."
             )
         try:
-            with data.rows() as rows:
+            # one at a time: who waits holds no rows, and no processor
+            with self._drawing[data.name], data.rows() as rows:
                 released = asked.release(rows, ledger, asked.name)
         except OverBudgetError:
             raise
@@ -373,9 +375,9 @@ class Gate:
             ) from None
         except Exception as error:
             self._memory.add_failure(analyst.name, data.name)
-            self._sleep(began)
             raise FailedError(FAILED) from error
-        self._sleep(began)
+        finally:
+            self._sleep(began)
         replayed = released.receipt.get("replayed")
         return _reply(asked, released, _replay_words(released.receipt) if replayed else None)
 
