@@ -297,8 +297,11 @@ class Gate:
         try:
             asked = self.read(analyst, name, question, arguments)
             reply = self._free(analyst, asked)[0] or self._draw(analyst, asked, began)
+        except FailedError as error:  # the class of an error says nothing of rows to its owner
+            self._note({**facts, "error": type(error.__cause__).__name__}, "failed")
+            raise
         except DpframeError as error:
-            self._note(facts, "refused" if not isinstance(error, FailedError) else "failed")
+            self._note({**facts, "error": type(error).__name__}, "refused")
             raise
         self._note(
             {**facts, "release": reply.name}, "answered" if reply.free is None else "replayed"
@@ -321,6 +324,19 @@ class Gate:
             "lines": [line.row for line in explained.lines],
             "budget": self.budget(analyst, asked.data.name),
         }
+
+    def reopen(self, owner: Analyst, name: object, analyst: object) -> None:
+        """Forget an analyst's failures, so that a data set answers again.
+
+        Raises ParameterError for who is no owner, and for an analyst that the policy lacks.
+        """
+        data = self.data_of(owner, name)
+        if not owner.owner:
+            raise ParameterError("only owners reopen a data set. The policy names them.")
+        if not isinstance(analyst, str) or analyst not in self.policy.analysts:
+            raise ParameterError(f"there is no analyst {shown_value(analyst)}.")
+        self._memory.forget_failures(analyst, data.name)
+        self._note({"analyst": owner.name, "data": data.name, "of": analyst}, "reopened")
 
     def _free(self, analyst: Analyst, asked: Asked) -> tuple[Reply | None, Asked]:
         """The reply of a stored release of this question or of a finer one, and the question that

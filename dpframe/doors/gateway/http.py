@@ -83,6 +83,7 @@ class Door:
                 methods=["GET"],
             ),
             Route("/api/datasets/{data}/change", self.private(self.change), methods=["POST"]),
+            Route("/api/datasets/{data}/reopen", self.private(self.reopen), methods=["POST"]),
             Route("/api/datasets/{data}/{question}", self.private(self.ask), methods=["POST"]),
             Route(
                 "/api/datasets/{data}/{question}/explain",
@@ -179,6 +180,12 @@ class Door:
         given = await arguments_of(request)
         data = request.path_params["data"]
         return _rows(request, await self._run(partial(self.gate.change, analyst, data, given)))
+
+    async def reopen(self, request: Request, analyst: Analyst) -> Response:
+        given = await arguments_of(request)
+        name = request.path_params["data"]
+        await self._run(partial(self.gate.reopen, analyst, name, given.get("analyst")))
+        return Response(status_code=204)
 
     async def explain(self, request: Request, analyst: Analyst) -> Response:
         given = await arguments_of(request)

@@ -262,6 +262,12 @@ class Memory:
             of[data] = of.get(data, 0) + 1
             self._write()
 
+    def forget_failures(self, analyst: str, data: str) -> None:
+        """Let an analyst begin anew."""
+        with self._lock:
+            self._known["failures"].get(analyst, {}).pop(data, None)
+            self._write()
+
     def _write(self) -> None:
         with replace_file(self._file, "the memory of the gateway", private=True) as stream:
             stream.write(json.dumps(self._known).encode())
