@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,7 +18,12 @@ from dpframe.asking.level_plan import Draws, MechanismInput, Plan, Spends
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.common.digest import RECEIPT, seal_frame
 from dpframe.common.progress import part
-from dpframe.errors import ParameterError, ParameterTypeError, SourceError
+from dpframe.errors import (
+    OverBudgetError,
+    ParameterError,
+    ParameterTypeError,
+    SourceError,
+)
 from dpframe.periods import USERS, Period, as_period
 from dpframe.sources.source_relations import (
     PeriodReading,
@@ -217,25 +222,32 @@ def make_release(
     """Run a plan, or replay the release that ``name`` already has.
 
     The plan was made without data; ``counted`` fetches the mechanism's input only if it is needed.
+    Releases of one ledger are counted side by side, and drawn one after the other.
     """
     request = named_request(plan.request, source, about)
     known = find_replay(request, ledger, name)
     if known is not None:
         return known
-    keeps = None if name is None else ledger  # find_replay raises for a name without one
-    with nullcontext() if keeps is None else keeps.drawing():
+    facts = plan.receipt(name)  # what is spent is fixed before the data are read
+    facts = facts.with_facts(about.facts(facts))
+    paid_by = payment(ledger, plan, facts, source, name, about.blocks)
+    if ledger is None or name is None:  # find_replay raises for a name without a ledger
+        return charge_draw(count_affordable(counted, paid_by), plan, facts, paid_by)
+    too_much: OverBudgetError | None = None
+    try:
+        counts = count_affordable(counted, paid_by)
+    except OverBudgetError as error:  # by the same call of another process, perhaps
+        too_much = error
+    with ledger.drawing():
         known = find_replay(request, ledger, name)  # of two calls at once the second replays
         if known is not None:
             return known
-        facts = plan.receipt(name)  # what is spent is fixed before the data are read
-        facts = facts.with_facts(about.facts(facts))
-        new = count_charge_draw(
-            counted, plan, facts, source=source, ledger=ledger, name=name, blocks=about.blocks
-        )
-        if keeps is not None and name is not None:
-            with note_charge_on_interrupt(new.receipt, keeps):
-                keeps.keep(_release_to_stored(new, name, request))
-        return new
+        if too_much is not None:
+            raise too_much
+        new = charge_draw(counts, plan, facts, paid_by)
+        with note_charge_on_interrupt(new.receipt, ledger):
+            ledger.keep(_release_to_stored(new, name, request))
+    return new
 
 
 def named_request(
@@ -268,32 +280,51 @@ def require_ledger(ledger: Ledger | None, name: str) -> Ledger:
     return ledger
 
 
-def count_charge_draw(
-    counted: Callable[[], MechanismInput[C]],
-    plan: Draws[C, N],
-    facts: Receipt,
-    *,
-    source: str,
+Payment = tuple["Ledger", "Charge"]
+"""A ledger, and what a release is to be charged there."""
+
+
+def payment(
     ledger: Ledger | None,
+    plan: Spends,
+    facts: Receipt,
+    source: str,
     name: str | None = None,
     blocks: Blocks | None = None,
-    begun: Callable[[], None] = lambda: None,
-) -> Release:
-    """Count, charge, perturb, tidy. ``begun`` is called between the charge and the first draw.
+) -> Payment | None:
+    """Who pays for a release, and what; None without a ledger."""
+    return None if ledger is None else (ledger, charge_for(plan, facts, source, name, blocks))
 
-    The cost is fixed before ``counted`` reads the data, and with a ledger the charge is on disk
-    before the first draw.
-    """
+
+def count_affordable(
+    counted: Callable[[], MechanismInput[C]], paid_by: Payment | None
+) -> MechanismInput[C]:
+    """The mechanism's input; OverBudgetError, with nothing read, if it cannot be paid now."""
     import pandas  # noqa: F401  # before anything is charged
 
-    if ledger is not None:
-        cost = charge_for(plan, facts, source, name, blocks)
-        ledger.check(cost)  # nothing is read for a release that cannot be paid
+    if paid_by is not None:
+        ledger, charge = paid_by
+        ledger.check(charge)
     with part("counting"):
-        counts = counted()
+        return counted()
+
+
+def charge_draw(
+    counts: MechanismInput[C],
+    plan: Draws[C, N],
+    facts: Receipt,
+    paid_by: Payment | None,
+    begun: Callable[[], None] = lambda: None,
+) -> Release:
+    """Charge, perturb, tidy. ``begun`` is called between the charge and the first draw.
+
+    With a ledger the charge is on disk before the first draw.
+    """
+    ledger = None if paid_by is None else paid_by[0]
     with note_charge_on_interrupt(facts, ledger):
-        if ledger is not None:
-            facts = facts.paid(ledger, ledger.charge(cost))
+        if paid_by is not None:
+            ledger, charge = paid_by
+            facts = facts.paid(ledger, ledger.charge(charge))
         begun()
         with part("drawing noise"):
             noisy = plan.run(counts.private)  # the only noisy step

@@ -145,8 +145,8 @@ def load(folder: Path, name: str, *, new: bool, start: int, seconds: int) -> Non
         for key, pattern in {
             "requests": r"(\d+) requests in",
             "each second": r"Requests/sec:\s+([\d.]+)",
-            "p50": r"50%\s+(\S+)",
-            "p99": r"99%\s+(\S+)",
+            "p50": r"\n +50% +(\S+)",
+            "p99": r"\n +99% +(\S+)",
             "not answered": r"Non-2xx or 3xx responses: (\d+)",
         }.items()
     }

@@ -327,8 +327,8 @@ def test_a_terminal_sees_what_takes_long(here: Path) -> None:
     code = (
         "import sys, time, dpframe.common.progress as p, dpframe.asking.release as r; "
         "from dpframe.doors.cli.main import main; p.AFTER = p.EVERY = 0.02; "
-        "old = r.count_charge_draw; "
-        "r.count_charge_draw = lambda *a, **b: (time.sleep(1.5), old(*a, **b))[1]; sys.exit(main())"
+        "old = r.charge_draw; "
+        "r.charge_draw = lambda *a, **b: (time.sleep(1.5), old(*a, **b))[1]; sys.exit(main())"
     )
     given = ["hhh", "t.parquet", *ASKED]
     status, sent = on_a_terminal(*given, program=["-c", code])

@@ -56,6 +56,9 @@ from dpframe.ledger.book import Ledger, StoredResult
 LISTED = 1000
 """How many releases are listed at most."""
 
+COUNTED = 4
+"""How many questions are counted at once."""
+
 KEPT = 2**18
 """The most bytes of an answer that stays in memory, with its question."""
 
@@ -129,7 +132,7 @@ class Gate:
         self._ledgers = {name: self._open(data) for name, data in policy.data.items()}
         self._shares = {name: Shares() for name in policy.data}
         self._prints = {name: self._memory.check_state(data) for name, data in policy.data.items()}
-        self._drawing = {name: threading.Lock() for name in policy.data}
+        self._slots = threading.BoundedSemaphore(COUNTED)
         self._empty = {name: empty_rows(data) for name, data in policy.data.items()}
         self._read: OrderedDict[str, Asked] = OrderedDict()
         self._replies: WeakKeyDictionary[Asked, Reply] = WeakKeyDictionary()
@@ -380,8 +383,7 @@ class Gate:
                 "their state in the policy, and start it again."
             )
         try:
-            # one at a time: who waits holds no rows, and no processor
-            with self._drawing[data.name], data.rows() as rows:
+            with self._slots, data.rows() as rows:  # who waits holds no rows
                 released = asked.release(rows, ledger, asked.name)
         except OverBudgetError:
             raise

@@ -22,7 +22,7 @@ from dpframe.asking.call_arguments import (
 )
 from dpframe.asking.level_plan import Draws, MechanismInput
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.asking.release import count_charge_draw
+from dpframe.asking.release import charge_draw, count_affordable, payment
 from dpframe.budget import Budget
 from dpframe.common.calls import known_arguments
 from dpframe.errors import BudgetError, DpframeError, ParameterError, ParameterTypeError
@@ -59,11 +59,9 @@ def next_release(
         sketch._released += 1
 
     facts = number_receipt(plan.receipt(), sketch._released + 1)
-    book = chosen_ledger(ledger)
-    release = count_charge_draw(
-        lambda: MechanismInput(state()), plan, facts, source="sketch", ledger=book, begun=begun
-    )
-    return release.to_frame()
+    paid_by = payment(chosen_ledger(ledger), plan, facts, "sketch")
+    counts = count_affordable(lambda: MechanismInput(state()), paid_by)
+    return charge_draw(counts, plan, facts, paid_by, begun).to_frame()
 
 
 def number_receipt(receipt: Receipt, number: int) -> Receipt:
