@@ -43,7 +43,8 @@ class DataSet:
     user
         The column that identifies a person; None protects single records.
     levels
-        Hierarchies that may be asked. One without options allows every option of its kind.
+        Hierarchies that may be asked. Columns go together in any order; another hierarchy without
+        options allows every option of its kind.
     bounds
         Bounds of values, by column or by aggregate, as ``dpframe.sql`` takes them.
     filters
@@ -95,20 +96,12 @@ class DataSet:
         return all(map(self._allows_one, hierarchy.dimensions))
 
     def _allows_one(self, one: Hierarchy) -> bool:
-        listed = {h.source_columns[0] for h in self.levels if _is_one_column(h)}
-        if one.kind == "columns" and {*one.source_columns} <= listed:
-            return True
-        for level in self.levels:
-            if level.spec == one.spec:
-                return True
-            same = level.kind == one.kind and level.source_columns == one.source_columns
-            if same and "?" not in level.spec:
-                return True
-            if one.kind == level.kind == "columns":
-                start = level.source_columns[: len(one.source_columns)]
-                if start == one.source_columns:
-                    return True
-        return False
+        if one.kind == "columns":
+            listed = {
+                c for level in self.levels if level.kind == "columns" for c in level.source_columns
+            }
+            return listed.issuperset(one.source_columns)
+        return any(level.spec in (one.spec, one.spec.partition("?")[0]) for level in self.levels)
 
     @contextmanager
     def rows(self) -> Iterator[Any]:
@@ -126,10 +119,6 @@ class DataSet:
             about = path.stat()
             digest.update(f"{path}\0{about.st_size}\0{about.st_mtime_ns}\0".encode())
         return digest.hexdigest()
-
-
-def _is_one_column(hierarchy: Hierarchy) -> bool:
-    return hierarchy.kind == "columns" and len(hierarchy.source_columns) == 1
 
 
 def source_files(source: Source) -> list[Path]:

@@ -30,7 +30,7 @@ from dpframe.sources.source_relations import open_source
 
 NAMED: dict[str, Question[Any, Any]] = {question.name: question for question in QUESTIONS}
 
-SET_BY_POLICY = ("user", "source", "seed")
+SET_BY_POLICY = ("user", "source", "seed", "acknowledge")
 """Arguments of questions that no analyst gives."""
 
 SQL_ARGUMENTS = ("query", "epsilon", "delta", "intervals", "threshold", "confidence", "period")
@@ -223,9 +223,8 @@ def _use_lists(data: DataSet, planning: dict[str, Any]) -> None:
     keys = planning.get("keys")
     if isinstance(keys, str) and keys != "domain":
         if keys not in data.keys:
-            raise ParameterError(
-                f"keys ({keys!r}) is no list of {data.name!r}.{argument_hint(keys, [*data.keys])}"
-            )
+            hint = argument_hint(keys, [*data.keys]) if data.keys else " List them in the call."
+            raise ParameterError(f"keys ({keys!r}) is no list of {data.name!r}.{hint}")
         planning["keys"] = data.keys[keys]
 
 
