@@ -286,7 +286,7 @@ class House:
             }[name],
             re.IGNORECASE,
         )
-        home = ("mechanisms/", "accounting/", "federated/", "papers/", "evaluation/")
+        home = ("mechanisms/", "accounting/", "federated/", "papers.py", "evaluation/")
         inside = (f"questions/{name}/", *home)
         named = [
             file

@@ -19,7 +19,7 @@ from dpframe.federated.encoding import Encoding
 from dpframe.federated.server import Population
 from dpframe.mechanisms import prefix_tree
 from dpframe.mechanisms.prefix_tree import FoundItems
-from dpframe.papers.baselines import (
+from dpframe.papers import (
     SampledVotes,
     alpha_rmse,
     item_metrics,

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dpframe.papers as printed_hhh
 from dpframe.accounting.calibrate import choose_laws, law_options, smallest_law_threshold
 from dpframe.accounting.losses import composed_delta, level_laws
 from dpframe.accounting.path_recursion import Laws
@@ -24,8 +25,7 @@ from dpframe.counts import CountTree, NoisyNodes
 from dpframe.mechanisms import level_counts as level_histograms
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import TOTAL, NoiseTable, halves, laplace_table
-from dpframe.papers import baselines as printed_hhh
-from dpframe.papers.baselines import printed_delta, printed_lower_bound
+from dpframe.papers import printed_delta, printed_lower_bound
 from dpframe.questions.hhh.selection import default_release_share
 
 from .enumerate_outputs import (

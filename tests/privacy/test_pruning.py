@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dpframe as dp
+import dpframe.papers as printed_hhh
 from dpframe.counts import CountTree, NoisyNodes
 from dpframe.mechanisms import level_counts as level_histograms
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable
-from dpframe.papers import baselines as printed_hhh
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from tests.members import some, tries
 

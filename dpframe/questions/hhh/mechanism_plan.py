@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
+import dpframe.papers as printed_hhh
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.tree_levels import NodeLaws, node_laws
 from dpframe.asking.card import (
@@ -38,8 +39,7 @@ from dpframe.counts import CountTree, ListedNodes, NoisyNodes
 from dpframe.errors import ParameterError
 from dpframe.mechanisms import level_counts as user_counts
 from dpframe.noise import NoiseTable
-from dpframe.papers import baselines as printed_hhh
-from dpframe.papers.baselines import PrintedLaws, printed_lower_bound
+from dpframe.papers import PrintedLaws, printed_lower_bound
 from dpframe.postprocess.joint_noise import half_width
 from dpframe.questions.hhh.checks import HhhArguments, threshold_in_units
 from dpframe.questions.hhh.selection import (

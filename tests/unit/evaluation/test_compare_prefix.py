@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import dpframe as dp
 from dpframe.accounting.aggregate import shuffle_local_epsilon
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
-from dpframe.papers.baselines import item_metrics, marginal_frequencies, triehh_rate, triehhpp_rate
+from dpframe.papers import item_metrics, marginal_frequencies, triehh_rate, triehhpp_rate
 from tests.members import some
 
 ROUNDS = (12, 6, 4, 3)

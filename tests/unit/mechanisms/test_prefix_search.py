@@ -16,7 +16,7 @@ from dpframe.federated import BinaryEncoding, Encoding, HuffmanEncoding
 from dpframe.federated.server import Population, Segments, largest
 from dpframe.mechanisms import prefix_tree
 from dpframe.mechanisms.prefix_tree import FoundItems, Search, run
-from dpframe.papers.baselines import SampledVotes
+from dpframe.papers import SampledVotes
 from dpframe.sources.codes import population_of
 from tests.members import tries
 from tests.naive import Fleet, heavy

@@ -27,7 +27,7 @@ from dpframe.errors import ParameterError
 from dpframe.mechanisms import level_counts as relative_counts
 from dpframe.mechanisms.level_counts import relative_counts_cost, run_relative_counts
 from dpframe.noise import unbounded_laplace
-from dpframe.papers.baselines import alpha_rmse
+from dpframe.papers import alpha_rmse
 from dpframe.testing import seeded_noise
 from tests.members import tries
 

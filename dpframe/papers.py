@@ -1,5 +1,4 @@
-"""What estimators are compared with: heavy hitters as a paper prints them, rates of tries, and
-errors of found items.
+"""Algorithms as papers print them, and what papers compare methods by; none is a default.
 
 **The printed algorithm** is Algorithm 1 of Biswas et al. (2024), for comparison only.
 
