@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from dpframe.accounting.losses import closest_numbers
 from dpframe.accounting.path_recursion import path_delta
 from dpframe.counts import CountTree, NoisyNodes
-from dpframe.federated.server import Interval
+from dpframe.federated import Interval
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable, laplace_table
 

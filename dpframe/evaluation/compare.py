@@ -15,8 +15,8 @@ from dpframe.common.calls import check_known, known_arguments
 from dpframe.common.progress import Step, step
 from dpframe.counts import CountTree
 from dpframe.errors import ParameterError, ParameterTypeError
+from dpframe.federated import Population
 from dpframe.federated.encoding import Encoding
-from dpframe.federated.server import Population
 from dpframe.mechanisms import prefix_tree
 from dpframe.mechanisms.prefix_tree import FoundItems
 from dpframe.papers import (

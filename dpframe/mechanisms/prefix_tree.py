@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from dpframe.federated import Channel, Population, Segments, largest
 from dpframe.federated.encoding import Encoding, next_bits
-from dpframe.federated.server import Channel, Population, Segments, largest
 from dpframe.noise import PublicRandom, device_choices
 
 

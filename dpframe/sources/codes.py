@@ -10,8 +10,8 @@ from dpframe import _duck
 from dpframe.budget import PrivacyUnit
 from dpframe.common.texts import ascending_order, identifier
 from dpframe.domains import Domain
+from dpframe.federated import Population
 from dpframe.federated.encoding import Encoding
-from dpframe.federated.server import Population
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
 from dpframe.noise import random_seed

@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 
 from dpframe.accounting.aggregate import local_epsilon, shuffle_local_epsilon, silence
 from dpframe.evaluation.compare import _plan_method, compare_methods
+from dpframe.federated import Population
 from dpframe.federated.encoding import LETTERS, BinaryEncoding, Encoding, HuffmanEncoding
-from dpframe.federated.server import Population
 from dpframe.papers import triehh_rate, triehhpp_rate
 from tests.benchmarks import bench
 from tests.benchmarks.bench import BUDGET, SHARED

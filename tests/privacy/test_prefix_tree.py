@@ -26,8 +26,7 @@ from scipy.stats import binom
 import dpframe as dp
 from dpframe.accounting.aggregate import aggregate_delta, silence
 from dpframe.errors import BudgetError
-from dpframe.federated import Encoding
-from dpframe.federated.server import Population, ReportSums, Segments
+from dpframe.federated import Encoding, Population, ReportSums, Segments
 from dpframe.mechanisms import prefix_tree
 from dpframe.mechanisms.prefix_tree import Search
 from dpframe.questions.prefix_tree.ask import LARGEST_LIMIT

@@ -27,6 +27,7 @@ from dpframe.common.calls import known_arguments
 from dpframe.common.digest import RECEIPT, seal_frame
 from dpframe.common.progress import rename_step
 from dpframe.errors import ParameterError, ParameterTypeError, SourceError
+from dpframe.federated import Population, Segments
 from dpframe.federated.encoding import (
     CHARACTERS,
     LETTERS,
@@ -35,7 +36,6 @@ from dpframe.federated.encoding import (
     HuffmanEncoding,
     checked_items,
 )
-from dpframe.federated.server import Population, Segments
 from dpframe.mechanisms.prefix_tree import Search
 from dpframe.questions.prefix_tree.plan import (
     PREFIX_MECHANISMS,

@@ -23,7 +23,7 @@ from dpframe.asking.level_plan import ReleasePlan
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import BudgetError, ParameterError
-from dpframe.federated.server import CentralNoise, Channel, Population, ReportSums, standard_error
+from dpframe.federated import CentralNoise, Channel, Population, ReportSums, standard_error
 from dpframe.hierarchy import Hierarchy
 from dpframe.mechanisms import prefix_tree
 from dpframe.mechanisms.prefix_tree import FoundItems, Search

@@ -15,10 +15,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from scipy import stats
 
+import dpframe.federated as choosing
 from dpframe.asking.call_arguments import flat_hierarchy
-from dpframe.federated import BinaryEncoding, select_data
-from dpframe.federated import server as choosing
-from dpframe.federated.server import Population
+from dpframe.federated import BinaryEncoding, Population, select_data
 from dpframe.sources.codes import count_devices, population
 from tests.members import tries
 

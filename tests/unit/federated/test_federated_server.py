@@ -13,8 +13,18 @@ from scipy import stats
 
 from dpframe.accounting.aggregate import binomial, silence
 from dpframe.errors import ParameterError
-from dpframe.federated import aggregate, estimate, largest, prune, randomize, standard_error
-from dpframe.federated.server import START, CentralNoise, ReportSums, least_kept
+from dpframe.federated import (
+    START,
+    CentralNoise,
+    ReportSums,
+    aggregate,
+    estimate,
+    largest,
+    least_kept,
+    prune,
+    randomize,
+    standard_error,
+)
 from dpframe.noise import NoiseTable, gaussian_table, laplace_table
 from dpframe.testing import seeded_noise
 from tests.members import some, tries
@@ -182,7 +192,7 @@ def test_sums_have_the_law_of_added_reports(devices: int, el: float) -> None:
 
 def test_sums_beyond_a_chunk_are_those_of_one(monkeypatch: Any) -> None:
     """Law: many cells are drawn in parts, none is left out, and held ones are put in place."""
-    monkeypatch.setattr("dpframe.federated.server.AT_ONCE", 7)
+    monkeypatch.setattr("dpframe.federated.AT_ONCE", 7)
     with seeded_noise(2):
         sums = ReportSums(2.0).sums(np.repeat([0, 20, 6], [300, 300, 30]), 21, 300)
     assert sums[[0, 20]].min() > 100

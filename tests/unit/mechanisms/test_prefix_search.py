@@ -12,8 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from dpframe.federated import BinaryEncoding, Encoding, HuffmanEncoding
-from dpframe.federated.server import Population, Segments, largest
+from dpframe.federated import (
+    BinaryEncoding,
+    Encoding,
+    HuffmanEncoding,
+    Population,
+    Segments,
+    largest,
+)
 from dpframe.mechanisms import prefix_tree
 from dpframe.mechanisms.prefix_tree import FoundItems, Search, run
 from dpframe.papers import SampledVotes

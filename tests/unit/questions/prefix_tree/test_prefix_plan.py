@@ -14,8 +14,7 @@ from scipy.stats import binom
 from dpframe.accounting import aggregate
 from dpframe.accounting.aggregate import aggregate_delta, binomial
 from dpframe.errors import BudgetError, ParameterError
-from dpframe.federated import segment_length, standard_error
-from dpframe.federated.server import Segments
+from dpframe.federated import Segments, segment_length, standard_error
 from dpframe.questions.prefix_tree.ask import PREFIX_TREE
 from dpframe.questions.prefix_tree.plan import PrefixPlan
 from tests.members import some, tries
