@@ -23,8 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dpframe.domains import as_domain
-from dpframe.domains._domain import Domain
+from dpframe.domains import Domain, as_domain
 from dpframe.mechanisms.privhp_partition import (
     Partition,
     PartitionLaws,
