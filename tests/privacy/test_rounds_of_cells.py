@@ -37,9 +37,8 @@ from dpframe.accounting.weighted_round_noise import RoundLaws, round_laws
 from dpframe.budget import PrivacyUnit
 from dpframe.counts import CellCounts, CellNodes, CountTree
 from dpframe.doors.verify import _remake_proof
-from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy import Hierarchy, as_hierarchies
 from dpframe.hierarchy._cells import Cells, product_kinds
-from dpframe.hierarchy._parse import as_hierarchies
 from dpframe.mechanisms import weighted_rounds
 from dpframe.mechanisms.weighted_rounds import LevelParts, Sizes, SumBounds, cell_parts
 from dpframe.questions.hhh.rounds_plan import group_shares
