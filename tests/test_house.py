@@ -42,7 +42,7 @@ SPECIAL = {
     "sources/frames.py": "what a mistaken source is told",
     "ledger/book.py": "what reserve() takes",
     "ledger/reservations.py": "what reserve() takes",
-    "verifier/judge.py": "the section of the guarantees that it cites",
+    "verifier/__init__.py": "the section of the guarantees that it cites",
     "verifier/reports.py": "the section of the guarantees that it cites",
 }
 """Files that name a question beside those two, and what for."""

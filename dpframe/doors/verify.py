@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dpframe.common.calls import known_arguments
 from dpframe.common.files import local_file, quoted_path
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
-from dpframe.verifier.judge import bound_at, verify_proof, verify_receipt
+from dpframe.verifier import bound_at, verify_proof, verify_receipt
 from dpframe.verifier.ledger import (
     Block,
     LedgerRelease,

@@ -14,7 +14,7 @@ from scipy.stats import binom
 import dpframe as dp
 from dpframe.doors.verify import _remake_proof
 from dpframe.testing import seeded_noise
-from dpframe.verifier.judge import verify_receipt
+from dpframe.verifier import verify_receipt
 from tests.members import often
 
 BUDGET: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-6, "user": "u"}

@@ -38,7 +38,7 @@ from dpframe.ledger.reservations import reserved_law
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable, gaussian_table, halves, laplace_table
 from dpframe.testing import seeded_noise
-from dpframe.verifier.judge import bound_at, verify_proof
+from dpframe.verifier import bound_at, verify_proof
 from dpframe.verifier.ledger import (
     Block,
     LedgerRelease,

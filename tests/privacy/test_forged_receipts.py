@@ -27,9 +27,8 @@ import dpframe as dp
 from dpframe.asking.level_plan import proof_text
 from dpframe.doors import verify
 from dpframe.questions.hhh.sketch_plans import partition_plan
-from dpframe.verifier import receipt_facts, verdict
+from dpframe.verifier import receipt_facts, verdict, verify_proof, verify_receipt
 from dpframe.verifier.facts import FREE
-from dpframe.verifier.judge import verify_proof, verify_receipt
 
 from .mutated_receipts import forged, mutated, other_proof, twice
 

@@ -45,7 +45,7 @@ from dpframe.questions.hhh.rounds_plan import group_shares
 from dpframe.sources import user_amounts, user_nodes
 from dpframe.sources.user_nodes import UserNodes, place_nodes
 from dpframe.testing import seeded_noise
-from dpframe.verifier.judge import verify_receipt
+from dpframe.verifier import verify_receipt
 from tests.members import few, in_turn, often, tries
 
 from .enumerate_outputs import worst

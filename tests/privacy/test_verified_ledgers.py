@@ -16,7 +16,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.asking.level_plan import proof_text
-from dpframe.verifier.judge import bound_at
+from dpframe.verifier import bound_at
 from dpframe.verifier.ledger import (
     Block,
     ReservedLaw,

@@ -22,7 +22,7 @@ import dpframe as dp
 from dpframe.asking.level_plan import proof_text
 from dpframe.mechanisms import rollup as mechanism
 from dpframe.noise import laplace_table
-from dpframe.verifier.judge import verify_proof, verify_receipt
+from dpframe.verifier import verify_proof, verify_receipt
 from dpframe.verifier.path_game import PathGame, path_bound
 from tests.privacy.test_verified_plans import cases, confirmed, drawn_rollup
 from tests.privacy.test_verifier import fails, of, proved

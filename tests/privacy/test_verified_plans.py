@@ -25,7 +25,7 @@ import dpframe as dp
 from dpframe.asking.level_plan import proof_text
 from dpframe.errors import BudgetError, ParameterError, ThresholdError
 from dpframe.measures.measure import Measure
-from dpframe.verifier.judge import verify_receipt
+from dpframe.verifier import verify_receipt
 from dpframe.verifier.verdict import Verdict
 
 USERS: tuple[dict[str, Any], ...] = (

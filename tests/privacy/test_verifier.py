@@ -27,7 +27,7 @@ from dpframe.accounting.losses import normal_delta
 from dpframe.asking.level_plan import proof_text
 from dpframe.noise import NoiseTable, laplace_table, rounded_normal
 from dpframe.papers import printed_laws
-from dpframe.verifier.judge import verify_proof, verify_receipt
+from dpframe.verifier import verify_proof, verify_receipt
 from dpframe.verifier.numbers import ONE, TABLE
 from dpframe.verifier.path_game import PathGame, path_bound
 from dpframe.verifier.reports import binomial_law
