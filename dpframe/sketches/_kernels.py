@@ -11,7 +11,7 @@ full; ``over`` marks the buckets at which a search must not end. ``listed`` hold
 ``U >= alpha``, each as the position of its ``U``. At most a quarter of the slots is in use at any
 time, so that never all buckets are marked and every search ends.
 
-Which of the keys at zero goes first is decided when the sketch is read (``misra_gries.py``).
+Which of the keys at zero goes first is decided when the sketch is read (:class:`.MisraGries`).
 
 **Texts** are encoded as words of 64 bits, so that most comparisons read two words.
 
