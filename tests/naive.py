@@ -25,8 +25,7 @@ from dpframe.federated.encoding import Encoding
 from dpframe.hierarchy import Cells, Hierarchy
 from dpframe.hierarchy._cells import Columns
 from dpframe.hierarchy._date import Date
-from dpframe.hierarchy._ip import Ip
-from dpframe.hierarchy._plain_values import Code, HostNames, Number
+from dpframe.hierarchy._plain_values import Code, HostNames, Ip, Number
 from dpframe.hierarchy._plain_values import Path as PathHierarchy
 
 Key = str | None

@@ -41,8 +41,7 @@ from dpframe.domains._axis import (
 from dpframe.domains._listed_axis import ListedAxis, categories
 from dpframe.errors import ColumnError, HierarchyError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import KINDS, ROOT, Hierarchy, as_hierarchy
-from dpframe.hierarchy._ip import Ip
-from dpframe.hierarchy._plain_values import Number
+from dpframe.hierarchy._plain_values import Ip, Number
 from dpframe.noise import PublicRandom
 
 __all__ = [

@@ -42,7 +42,7 @@ from dpframe.domains._axis import (
 from dpframe.errors import ColumnError, HierarchyError
 from dpframe.hierarchy import Hierarchy, date, number
 from dpframe.hierarchy._base import check_column_name
-from dpframe.hierarchy._ip import Ip
+from dpframe.hierarchy._plain_values import Ip
 from dpframe.hierarchy._types import READS
 from dpframe.noise import PublicRandom
 

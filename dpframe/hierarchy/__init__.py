@@ -45,8 +45,7 @@ from dpframe.hierarchy._cells import (
     too_many_kinds,
 )
 from dpframe.hierarchy._date import USUAL, Date
-from dpframe.hierarchy._ip import Ip
-from dpframe.hierarchy._plain_values import Code, HostNames, Number, Path
+from dpframe.hierarchy._plain_values import Code, HostNames, Ip, Number, Path
 
 __all__ = [
     "INVALID",

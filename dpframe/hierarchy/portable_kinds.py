@@ -10,7 +10,7 @@ from dpframe.errors import HierarchyError
 from dpframe.hierarchy import portable
 from dpframe.hierarchy._base import Hierarchy
 from dpframe.hierarchy._date import FORMATS, WIDTHS, Date, ahead_sql, listed_year
-from dpframe.hierarchy._ip import Ip
+from dpframe.hierarchy._plain_values import Ip
 from dpframe.hierarchy.portable import ANY, BLANK, BLANKS, Keys, OneKey, Step
 
 OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"

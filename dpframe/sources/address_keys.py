@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from dpframe._duck import VIEW, register_table
 from dpframe.common.texts import unicode
 from dpframe.hierarchy._base import INVALID_KEY, VALUE
-from dpframe.hierarchy._ip import MAPPED, Ip
-from dpframe.hierarchy._plain_values import Path
+from dpframe.hierarchy._plain_values import MAPPED, Ip, Path
 from dpframe.sketches import MisraGries
 from dpframe.sketches._counters import NUMBERS, keys_of_words
 from dpframe.sources.cell_leaves import add_key_steps

@@ -33,7 +33,7 @@ from dpframe.dialects import SPARK
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
-from dpframe.hierarchy._ip import Ip
+from dpframe.hierarchy._plain_values import Ip
 from dpframe.noise import random_seed
 from dpframe.sources.candidates import group_counts, preorder_table
 from dpframe.sources.cell_leaves import (

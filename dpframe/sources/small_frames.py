@@ -48,7 +48,7 @@ from dpframe.budget import PrivacyUnit
 from dpframe.counts import CountTree
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._cells import Columns
-from dpframe.hierarchy._ip import MAPPED, Ip
+from dpframe.hierarchy._plain_values import MAPPED, Ip
 from dpframe.sources.address_keys import parse_dotted
 from dpframe.sources.cell_leaves import finest_columns, keyed_sql, row_hash, user_hash
 from dpframe.sources.packed_keys import BITS, NUMBERS, NumberCodes, value_range

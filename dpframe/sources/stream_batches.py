@@ -25,7 +25,7 @@ from dpframe.common.texts import unicode
 from dpframe.errors import ParameterError, ParameterTypeError, SourceError, class_name
 from dpframe.hierarchy import INVALID, Hierarchy, as_hierarchy
 from dpframe.hierarchy._base import unpack_key
-from dpframe.hierarchy._ip import Ip
+from dpframe.hierarchy._plain_values import Ip
 from dpframe.hierarchy._plain_values import Path as PathHierarchy
 from dpframe.sketches import (
     DEFAULT_COUNTERS,
