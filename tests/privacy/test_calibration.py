@@ -18,7 +18,6 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 import dpframe as dp
-from dpframe.accounting.calibrate import gaussian_laws
 from dpframe.accounting.losses import LevelLaws
 from dpframe.accounting.path_recursion import (
     Laws,
@@ -33,7 +32,7 @@ from dpframe.mechanisms import level_counts as level_histograms
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable, halves, laplace_table
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
-from dpframe.questions.hhh.selection import default_release_share
+from dpframe.questions.hhh.selection import default_release_share, gaussian_laws
 from tests.members import in_turn
 
 from .enumerate_outputs import every_selection, more, worst_selection

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 import dpframe.papers as printed_hhh
-from dpframe.accounting.calibrate import choose_laws, law_options, smallest_law_threshold
 from dpframe.accounting.losses import composed_delta, level_laws
 from dpframe.accounting.path_recursion import Laws
 from dpframe.counts import CountTree, NoisyNodes
@@ -26,7 +25,12 @@ from dpframe.mechanisms import level_counts as level_histograms
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import TOTAL, NoiseTable, halves, laplace_table
 from dpframe.papers import printed_delta, printed_lower_bound
-from dpframe.questions.hhh.selection import default_release_share
+from dpframe.questions.hhh.selection import (
+    choose_laws,
+    default_release_share,
+    law_options,
+    smallest_law_threshold,
+)
 
 from .enumerate_outputs import (
     Distribution,
