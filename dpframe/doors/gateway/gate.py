@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -127,11 +126,15 @@ class Gate:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        self._held = hold_folder(policy.folder)
-        self._memory = Memory(policy.folder / "gateway.json")
-        self._ledgers = {name: self._open(data) for name, data in policy.data.items()}
-        self._shares = {name: Shares() for name in policy.data}
-        self._prints = {name: self._memory.check_state(data) for name, data in policy.data.items()}
+        with ExitStack() as opening:
+            opening.enter_context(hold_folder(policy.folder))
+            self._memory = Memory(policy.folder / "gateway.json")
+            self._ledgers = {name: self._open(data) for name, data in policy.data.items()}
+            self._shares = {name: Shares() for name in policy.data}
+            self._prints = {
+                name: self._memory.check_state(data) for name, data in policy.data.items()
+            }
+            self._opened = opening.pop_all()
         self._slots = threading.BoundedSemaphore(COUNTED)
         self._empty = {name: empty_rows(data) for name, data in policy.data.items()}
         self._read: OrderedDict[str, Asked] = OrderedDict()
@@ -141,7 +144,7 @@ class Gate:
 
     def close(self) -> None:
         """Let another process hold the folder."""
-        os.close(self._held)
+        self._opened.close()
 
     def _open(self, data: DataSet) -> Ledger:
         file = self.policy.folder / f"{data.name}.db"

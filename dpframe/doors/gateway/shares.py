@@ -7,7 +7,8 @@ import fcntl
 import json
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -197,7 +198,8 @@ def _within(spent: tuple[int, int], share: float, data: DataSet, charges: int) -
 # -- the folder ------------------------------------------------------------------------------------
 
 
-def hold_folder(folder: Path) -> int:
+@contextmanager
+def hold_folder(folder: Path) -> Iterator[None]:
     """Make the folder of ledgers if it is missing, and hold it for this process.
 
     Raises LedgerError if others can read it, if another user owns it, or if it is held.
@@ -209,13 +211,15 @@ def hold_folder(folder: Path) -> int:
     except OSError as error:
         raise LedgerError(f"folder {str(folder)!r} cannot be used: {error.strerror}.") from None
     try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise LedgerError(
+                f"folder {str(folder)!r} is held by another gateway. Stop that one first."
+            ) from None
+        yield
+    finally:
         os.close(held)
-        raise LedgerError(
-            f"folder {str(folder)!r} is held by another gateway. Stop that one first."
-        ) from None
-    return held
 
 
 def check_private(path: Path, mode: int) -> None:

@@ -1,0 +1,293 @@
+"""One gate: what costs nothing, what is remembered, and what is refused before rows are read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import dpframe as dp
+from dpframe.asking import answer
+from dpframe.asking.privacy_receipt import Receipt
+from dpframe.asking.release import Release
+from dpframe.doors.gateway import gate as gates
+from dpframe.doors.gateway.gate import ClosedError, FailedError, Gate, Reply, UnknownDataError
+from dpframe.doors.gateway.policy import hash_token
+from dpframe.doors.gateway.policy_reader import read_policy
+
+POLICY = """
+[gateway]
+floor = 0.01
+failures = 2
+
+[data.sales]
+source = "sales.parquet"
+levels = ["columns:country,city", "number:paid?lower=0&upper=64"]
+bounds = {{ paid = [0, 50] }}
+epsilon = 20
+delta = 1e-4
+largest = 4
+default = 1
+state = "{state}"
+
+[data.people]
+source = "sales.parquet"
+user = "who"
+levels = {levels}
+bounds = {{ paid = [0, 50] }}
+epsilon = 20
+delta = 1e-4
+largest = 4
+
+[analyst.ann]
+token = "{ann}"
+shares = {{ sales = 6, people = 20 }}
+
+[analyst.ben]
+token = "{ben}"
+owner = true
+shares = {{ sales = 20 }}
+"""
+
+Opened = Callable[..., Gate]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Opened]:
+    """Opens a gate over small tables; other states and levels by name."""
+    rows = pd.DataFrame({"who": range(3000), "paid": 10.0})
+    rows["country"] = [f"c{i % 3}" for i in range(3000)]
+    rows["city"] = [f"t{i % 6}" for i in range(3000)]
+    rows.to_parquet(tmp_path / "sales.parquet")
+    here: list[Gate] = []
+
+    def open_gate(state: str = "1", levels: str = '["columns:country,city"]') -> Gate:
+        while here:
+            here.pop().close()
+        hashes = {name: hash_token(name) for name in ("ann", "ben")}
+        text = POLICY.format(state=state, levels=levels, **hashes)
+        (tmp_path / "policy.toml").write_text(text)
+        here.append(Gate(read_policy(tmp_path / "policy.toml")))
+        return here[0]
+
+    yield open_gate
+    for one in here:
+        one.close()
+
+
+def ask(gate: Gate, who: str, data: str, question: str, **arguments: Any) -> Reply:
+    return gate.ask(gate.policy.analysts[who], data, question, arguments)
+
+
+def left(gate: Gate, who: str = "ann", data: str = "sales") -> list[float]:
+    return [row["left"] for row in gate.budget(gate.policy.analysts[who], data)]
+
+
+BOTH = {"by": ["country", "city"], "measures": ["count", "sum(paid)"], "epsilon": 2}
+ONE = {**BOTH, "by": "country"}
+
+
+def test_one_question_is_drawn_once_whoever_asks_and_however_it_is_written(opened: Opened) -> None:
+    """Law: the canonical question is the name; only the first one is charged."""
+    gate = opened()
+    first = ask(gate, "ann", "sales", "rollup", **BOTH)
+    others = [
+        {**BOTH, "by": "columns:country,city"},
+        {**BOTH, "measures": ["count", "sum(paid, 0, 50)"], "epsilon": 2.0},
+        {**BOTH, "period": None, "confidence": 0.95},
+    ]
+    for other in others:
+        reply = ask(gate, "ben", "sales", "rollup", **other)
+        assert reply.table.equals(first.table)
+        assert (reply.name, first.free) == (first.name, None)
+        assert str(reply.free).startswith("it was drawn on")
+    assert left(gate) == [4, 18]
+    assert ask(gate, "ben", "sales", "rollup", **{**BOTH, "epsilon": 2.5}).free is None
+    assert left(gate, "ben") == [17.5, 15.5]
+
+
+def test_the_ending_of_a_query_is_free(opened: Opened) -> None:
+    """Law: queries that group the same rows share one draw."""
+    gate = opened()
+    query = "SELECT country, count(*) AS n FROM sales GROUP BY country"
+    whole = ask(gate, "ann", "sales", "sql", query=query)
+    some = ask(gate, "ben", "sales", "sql", query=f"{query} ORDER BY n DESC LIMIT 1")
+    largest = whole.table.to_pandas().sort_values("n", ascending=False, kind="stable").head(1)
+    assert some.table.to_pandas().to_dict("list") == largest.to_dict("list")
+    assert (some.name, left(gate)) == (whole.name, [5, 19])
+    where = query.replace("GROUP", "WHERE paid > 1 GROUP")
+    assert ask(gate, "ben", "sales", "sql", query=where).free is None
+
+
+def test_upper_levels_follow_from_a_finer_rollup_of_records(opened: Opened) -> None:
+    """Law: they are its rows, say so, and its receipt proves them; ``derive=False`` draws anew."""
+    gate = opened()
+    finer = ask(gate, "ann", "sales", "rollup", **BOTH)
+    told = gate.explain(gate.policy.analysts["ben"], "sales", "rollup", ONE)
+    reply = ask(gate, "ben", "sales", "rollup", **ONE)
+    assert reply.free == told["free"]
+    assert f"follows from release {finer.name}" in str(reply.free)
+    rows = finer.table.to_pandas()
+    upper = rows[rows["level"] <= 1].drop(columns="city").reset_index(drop=True)
+    found = Release(reply.table.to_pandas(), Receipt(reply.receipt)).to_frame()
+    pd.testing.assert_frame_equal(found, upper, check_names=False, check_like=False)
+    assert dp.verify(found).code == 0
+    assert any(line[0] == "follows from" for line in reply.receipt["card"])
+    assert left(gate, "ben") == [20, 18]
+    anew = ask(gate, "ben", "sales", "rollup", **ONE, derive=False)
+    assert anew.free is None
+    assert ask(gate, "ann", "sales", "rollup", **ONE).name == anew.name
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"epsilon": 1.5}, {"measures": ["count"]}, {"threshold": 900}, {"confidence": 0.9}],
+    ids=lambda one: next(iter(one)),
+)
+def test_another_question_does_not_follow(opened: Opened, other: dict[str, Any]) -> None:
+    gate = opened()
+    ask(gate, "ann", "sales", "rollup", **BOTH)
+    assert ask(gate, "ben", "sales", "rollup", **{**ONE, **other}).free is None
+
+
+def test_levels_of_users_do_not_follow(opened: Opened) -> None:
+    """Law: what a user adds to a node depends on the last level."""
+    gate = opened()
+    ask(gate, "ann", "people", "rollup", **BOTH)
+    assert ask(gate, "ann", "people", "rollup", **ONE).free is None
+
+
+def test_stored_releases_are_recalled_compared_and_listed(opened: Opened) -> None:
+    """Law: all of it is free, and what the policy no longer allows is not shown."""
+    gate = opened()
+    ben = gate.policy.analysts["ben"]
+    first = ask(gate, "ben", "sales", "rollup", **ONE)
+    query = "SELECT country, sum(paid) AS paid FROM sales GROUP BY country"
+    written = ask(gate, "ann", "sales", "sql", query=query)
+    gate = opened(state="2")
+    second = ask(gate, "ann", "sales", "rollup", **ONE)
+    assert second.free is None
+    spent = left(gate, "ben")
+    assert gate.release(ben, "sales", first.name).table.equals(first.table)
+    assert gate.release(ben, "sales", written.name).table.equals(written.table)
+    changed = gate.change(ben, "sales", {"before": first.name, "after": second.name})
+    assert "change_lower" in changed.table.column_names
+    listed = gate.releases(ben, "sales")
+    assert [(one["question"], one["yours"], one["analyst"]) for one in listed] == [
+        ("rollup", True, "ben"),
+        ("sql", False, "ann"),
+        ("rollup", False, "ann"),
+    ]
+    assert listed[1]["arguments"]["query"] == query
+    assert "analyst" not in gate.releases(gate.policy.analysts["ann"], "sales")[0]
+    assert left(gate, "ben") == spent
+    with pytest.raises(UnknownDataError, match="has no release 'x'"):
+        gate.release(ben, "sales", "x")
+    people = ask(gate, "ann", "people", "hhh", hierarchy=["country", "city"], epsilon=1)
+    gate = opened(state="2", levels='["columns:country"]')
+    with pytest.raises(dp.ColumnError, match="may not be asked"):
+        gate.release(gate.policy.analysts["ann"], "people", people.name)
+
+
+def test_rows_that_change_need_a_name(opened: Opened, tmp_path: Path) -> None:
+    """Law: a state is one state of the rows, while a gateway runs and when it starts again."""
+    gate = opened()
+    first = ask(gate, "ann", "sales", "rollup", **ONE)
+    pd.read_parquet(tmp_path / "sales.parquet").iloc[:2000].to_parquet(tmp_path / "sales.parquet")
+    with pytest.raises(ClosedError, match="changed while the gateway runs"):
+        ask(gate, "ann", "sales", "rollup", **BOTH)
+    assert ask(gate, "ann", "sales", "rollup", **ONE).table.equals(first.table)
+    with pytest.raises(dp.SourceError, match="still called state '1'"):
+        opened()
+    with pytest.raises(dp.SourceError, match="'people' changed"):  # it has a state of its own
+        opened(state="2")
+
+
+def test_failures_after_rows_were_read_close_a_data_set(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law: they say one sentence, count on disk, and an owner reopens."""
+    gate = opened()
+    real = answer.make_release
+    secret = "a value of a row"
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise MemoryError(secret)
+
+    monkeypatch.setattr(answer, "make_release", fail)
+    for _ in range(2):
+        with pytest.raises(FailedError) as caught:
+            ask(gate, "ann", "sales", "rollup", **ONE)
+        assert str(caught.value) == gates.FAILED
+    assert [one for one in gate.log if secret in str(one)] == []
+    monkeypatch.setattr(answer, "make_release", real)
+    gate = opened()
+    with pytest.raises(ClosedError, match="closed for you"):
+        ask(gate, "ann", "sales", "rollup", **ONE)
+    assert ask(gate, "ben", "sales", "rollup", **ONE).free is None
+    with pytest.raises(dp.ParameterError, match="only owners"):
+        gate.reopen(gate.policy.analysts["ann"], "sales", "ann")
+    gate.reopen(gate.policy.analysts["ben"], "sales", "ann")
+    assert ask(gate, "ann", "sales", "rollup", **BOTH).free is None
+
+
+def test_one_gateway_holds_a_folder_that_nobody_else_reads(opened: Opened) -> None:
+    gate = opened()
+    with pytest.raises(dp.LedgerError, match="held by another gateway"):
+        Gate(gate.policy)
+    for path, mode in ((gate.policy.folder, 0o700), (gate.policy.folder / "sales.db", 0o600)):
+        assert path.stat().st_mode & 0o777 == mode
+        path.chmod(mode | 0o040)
+        with pytest.raises(dp.LedgerError, match="can be read by others"):
+            opened()
+        path.chmod(mode)
+    assert os.listdir(gate.policy.folder)
+
+
+@pytest.mark.parametrize(
+    ("question", "arguments", "words"),
+    [
+        ("hhh", {"hierarchy": "columns:who"}, "may not be asked"),
+        ("hhh", {"hierarchy": "columns:country", "user": "who"}, "The policy sets it"),
+        ("hhh", {"hierarchy": "columns:country", "ledger": "x.db"}, "no argument 'ledger'"),
+        ("hhh", {"hierarchy": "columns:country", "epsilon": 4.1}, "at most 4"),
+        ("hhh", {"hierarchy": "columns:country", "epsilon": True}, "must be a number"),
+        ("hhh", {"hierarchy": {"a": [1]}}, "hierarchy"),
+        ("hhh", {"hierarchy": "columns:country", "period": "2026-W01"}, "no column of periods"),
+        ("rollup", {"by": "country", "measures": ["sum(who)"]}, "no bounds of 'who'"),
+        ("rollup", {"by": "country", "measures": ["sum(paid, 0, 9)"]}, "the policy sets upper"),
+        ("rollup", {"by": "country", "keys": "sales.parquet"}, "no list"),
+        ("sql", {"query": "SELECT who, count(*) FROM sales GROUP BY who"}, "who"),
+        ("sql", {"query": "SELECT count(*) FROM 'sales.parquet'"}, "no table"),
+        ("sql", {"query": "SELECT count(*) FROM people"}, "people"),
+        ("synthesize", {}, "answers no 'synthesize'"),
+    ],
+)
+def test_what_a_policy_does_not_allow_is_refused_before_rows_are_read(
+    opened: Opened,
+    monkeypatch: pytest.MonkeyPatch,
+    question: str,
+    arguments: dict[str, Any],
+    words: str,
+) -> None:
+    gate = opened()
+
+    def read(*_: Any) -> Any:
+        raise AssertionError("rows were read")
+
+    monkeypatch.setattr(Gate, "_draw", read)
+    with pytest.raises((dp.ParameterError, dp.ParameterTypeError), match=words):
+        ask(gate, "ann", "sales", question, **arguments)
+
+
+@pytest.mark.parametrize("name", ["none", "people", None, 3, ["sales"]])
+def test_a_data_set_of_others_does_not_exist(opened: Opened, name: Any) -> None:
+    """Law: it is refused as one that nobody has."""
+    gate = opened()
+    with pytest.raises(UnknownDataError) as caught:
+        gate.ask(gate.policy.analysts["ben"], name, "hhh", {"hierarchy": "columns:country"})
+    assert str(caught.value).startswith("there is no data set")
