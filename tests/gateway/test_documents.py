@@ -1,0 +1,208 @@
+"""The pages of the gateway: its tutorial typed as printed, and tables that say what the code says."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tomllib
+from dataclasses import fields
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpframe.doors.gateway import policy_reader
+from dpframe.doors.gateway.policy import Policy, hash_token
+from tests.integration.test_docs import Block, blocks
+
+pytest.importorskip("starlette")
+
+HERE = Path(__file__).resolve().parents[2]
+PAGE = (HERE / "docs" / "gateway.md").read_text("utf-8")
+DEPLOYMENT = (HERE / "docs" / "deployment.md").read_text("utf-8")
+
+PORT = "8722"
+SERVES = "dpframe serve policy.toml"
+
+
+def rows_below(heading: str, page: str = PAGE) -> list[list[str]]:
+    """The cells of the first table below a heading, without its head."""
+    below = page.partition(f"# {heading}\n")[2]
+    table = re.search(r"(?:^\|.*\n)+", below, re.MULTILINE)
+    assert table is not None, heading
+    lines = table[0].splitlines()[2:]
+    return [[cell.strip() for cell in line[1:-1].split(" | ")] for line in lines]
+
+
+# -- the policy ------------------------------------------------------------------------------------
+
+KEYS = {
+    "[gateway]": policy_reader.OF_GATEWAY,
+    "[gateway.identity]": policy_reader.OF_IDENTITY,
+    "[data.NAME]": policy_reader.OF_DATA,
+    "[analyst.NAME]": policy_reader.OF_ANALYST,
+    "[group.NAME]": policy_reader.OF_GROUP,
+}
+
+
+@pytest.mark.parametrize("heading", KEYS)
+def test_every_key_of_a_policy_is_in_its_table(heading: str) -> None:
+    """Law: each key once, and no other."""
+    told = [key for row in rows_below(heading) for key in re.findall(r"`(\w+)`", row[0])]
+    assert sorted(told) == sorted(KEYS[heading])
+    assert all(len(row) == 4 and all(row) for row in rows_below(heading))
+
+
+def test_defaults_are_those_of_the_code() -> None:
+    """Of the settings of the gateway that are numbers, and of its address."""
+    told = {row[0].strip("`"): row[2].strip("`") for row in rows_below("[gateway]")}
+    known = {field.name: field.default for field in fields(Policy)}
+    for name in ("floor", "failures", "longest", "rate"):
+        assert float(told[name]) == known[name], name
+    assert told["address"] == '"{}:{}"'.format(*known["address"])
+    assert told["behind_proxy"] == str(known["behind_proxy"]).lower()
+
+
+def test_every_table_of_a_policy_is_told() -> None:
+    heads = set(re.findall(r"^### \[(\w+)", PAGE, re.MULTILINE))
+    assert heads == set(policy_reader.OF_FILE)
+
+
+# -- HTTP ------------------------------------------------------------------------------------------
+
+
+def routes() -> set[tuple[str, str]]:
+    from dpframe.doors.gateway.http import Door
+
+    class Held:
+        """What a door reads of a gate before anybody asks."""
+
+        policy = Policy(path=Path(), folder=Path(), data={}, analysts={})
+
+    held: Any = Held()
+    found = set()
+    for route in Door(held).app().routes:
+        for method in getattr(route, "methods", None) or ():
+            found.add((method, getattr(route, "path", "")))
+    return {(method, path) for method, path in found if method != "HEAD"}
+
+
+def test_every_address_is_in_the_table() -> None:
+    """Law: the routes of the application, each with its method."""
+    told = [(row[0], row[1].strip("`")) for row in rows_below("Over HTTP")]
+    assert sorted(told) == sorted(routes())
+
+
+def test_every_status_is_in_the_table() -> None:
+    """Law: those that the door gives to refusals, those that it writes itself, and 200."""
+    from dpframe.doors.gateway import http
+
+    written = {code for _, code in http.STATUS} | {200, 404, 405}
+    for node in ast.walk(ast.parse(Path(http.__file__).read_text("utf-8"))):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("_problem", "HTTPException"):
+            first = node.args[0]
+            if isinstance(first, ast.Constant):
+                written.add(first.value)
+    text = PAGE.partition("| status | when |\n")[2].partition("\n\n")[0]
+    assert [int(code) for code in re.findall(r"^\| (\d+) ", text, re.MULTILINE)] == sorted(written)
+
+
+# -- the tutorial ----------------------------------------------------------------------------------
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+def typed(found: list[Block]) -> str:
+    """The page as a shell gets it; where it serves, it goes on as in another terminal."""
+    parts = [
+        "set -eo pipefail",
+        f"dpframe() {{ {sys.executable} -m dpframe \"$@\"; }}",
+        f"python() {{ {sys.executable} \"$@\"; }}",
+    ]
+    for kind, together in groupby(found, lambda block: block.file or block.language):
+        text = "".join(block.text for block in together)
+        if kind == "sh":
+            parts.append(text.replace(f"{SERVES}\n", f"{STARTED}\n"))
+        elif kind == "python":
+            parts.append(f"{sys.executable} -i -q <<'END_OF_PYTHON'\n{text}END_OF_PYTHON")
+        else:
+            parts.append(f"cat > {kind} <<'END_OF_FILE'\n{text}END_OF_FILE")
+    return "\n".join(parts)
+
+
+STARTED = f"""{sys.executable} -m dpframe serve policy.toml > served.txt 2>&1 &
+trap "kill $!" EXIT
+for i in $(seq 300); do
+  if curl -sf http://127.0.0.1:{PORT}/healthz > health.txt; then break; fi
+  sleep 0.1
+done
+cat health.txt"""
+
+
+PROMPTS = re.compile(r"(>>> |\.\.\. )")
+
+
+def said_in_order(output: str, page: list[Block]) -> list[str]:
+    """Blocks of ``text`` that do not come out, one after the other; spaces do not count."""
+    left, missing = " ".join(PROMPTS.sub("", output).split()), []
+    for block in page:
+        if block.language == "text":
+            wanted = " ".join(block.text.split())
+            _, found, after = left.partition(wanted)
+            if found:
+                left = after
+            else:
+                missing.append(block.text)
+    return missing
+
+
+@pytest.mark.engines
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the page asks by curl")
+def test_the_tutorial_typed_as_printed(tmp_path: Path) -> None:
+    """Law: nothing fails, and what the page says comes out does; only the port is another."""
+    pytest.importorskip("uvicorn")
+    port = str(free_port())
+    found = [block for block in blocks(PAGE.partition("\n## What an analyst")[0]) if block.runs]
+    script = typed([block for block in found if block.language != "text"]).replace(PORT, port)
+    assert f"{sys.executable} -m dpframe serve policy.toml >" in script
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path[:1]])}
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=240,
+    )
+    told = f"{done.stdout}\n{(tmp_path / 'served.txt').read_text('utf-8')}"
+    assert done.returncode == 0, told
+    assert not re.search("Traceback|SyntaxError|NameError", told), told
+    assert said_in_order(done.stdout, found) == [], told
+    assert (tmp_path / "airports.html").stat().st_size > 1000
+    assert (tmp_path / "policy.ledgers").stat().st_mode & 0o777 == 0o700
+    outcomes = re.findall(r'"outcome": ?"(\w+)"', done.stdout)
+    assert outcomes == ["answered", "replayed", "answered", "refused", "refused"], told
+    tokens = [(tmp_path / f"{name}.txt").read_text().split()[-1] for name in ("ann", "ben", "olga")]
+    policy = tomllib.loads((tmp_path / "policy.toml").read_text("utf-8"))
+    assert policy["analyst"]["ann"]["token"] == hash_token(tokens[0])
+    assert not any(token in (tmp_path / "policy.toml").read_text() for token in tokens)
+
+
+def test_a_text_that_does_not_come_out_is_noticed() -> None:
+    """Negative control."""
+    page = [*blocks("```text\na  b\n```\n```text\nc\n```\n")]
+    assert said_in_order("x a b y c", page) == []
+    assert said_in_order("c x a b", page) == ["c\n"]
