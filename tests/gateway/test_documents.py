@@ -1,11 +1,13 @@
-"""The pages of the gateway: its tutorial typed as printed, and tables that say what the code says."""
+"""The pages of the gateway: a tutorial typed as printed, and tables that say what the code says."""
 
 from __future__ import annotations
 
 import ast
 import configparser
+import json
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -18,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from dpframe.doors.cli.main import command_parser
 from dpframe.doors.gateway import policy_reader
 from dpframe.doors.gateway.policy import Policy, hash_token
 from tests.integration.test_docs import Block, blocks
@@ -63,7 +66,7 @@ def test_every_key_of_a_policy_is_in_its_table(heading: str) -> None:
 def test_defaults_are_those_of_the_code() -> None:
     """Of the settings of the gateway that are numbers, and of its address."""
     told = {row[0].strip("`"): row[2].strip("`") for row in rows_below("[gateway]")}
-    known = {field.name: field.default for field in fields(Policy)}
+    known: dict[str, Any] = {field.name: field.default for field in fields(Policy)}
     for name in ("floor", "failures", "longest", "rate"):
         assert float(told[name]) == known[name], name
     assert told["address"] == '"{}:{}"'.format(*known["address"])
@@ -106,10 +109,12 @@ def test_every_status_is_in_the_table() -> None:
 
     written = {code for _, code in http.STATUS} | {200, 404, 405}
     for node in ast.walk(ast.parse(Path(http.__file__).read_text("utf-8"))):
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("_problem", "HTTPException"):
-            first = node.args[0]
-            if isinstance(first, ast.Constant):
-                written.add(first.value)
+        if isinstance(node, ast.Call):
+            codes = [one.value for one in node.keywords if one.arg == "status_code"]
+            if getattr(node.func, "id", "") in ("_problem", "HTTPException"):
+                codes.append(node.args[0])
+            values = [code.value for code in codes if isinstance(code, ast.Constant)]
+            written |= {value for value in values if isinstance(value, int)}
     text = PAGE.partition("| status | when |\n")[2].partition("\n\n")[0]
     assert [int(code) for code in re.findall(r"^\| (\d+) ", text, re.MULTILINE)] == sorted(written)
 
@@ -128,8 +133,8 @@ def typed(found: list[Block]) -> str:
     """The page as a shell gets it; where it serves, it goes on as in another terminal."""
     parts = [
         "set -eo pipefail",
-        f"dpframe() {{ {sys.executable} -m dpframe \"$@\"; }}",
-        f"python() {{ {sys.executable} \"$@\"; }}",
+        f'dpframe() {{ {sys.executable} -m dpframe "$@"; }}',
+        f'python() {{ {sys.executable} "$@"; }}',
     ]
     for kind, together in groupby(found, lambda block: block.file or block.language):
         text = "".join(block.text for block in together)
@@ -142,13 +147,17 @@ def typed(found: list[Block]) -> str:
     return "\n".join(parts)
 
 
+HEALTH = DEPLOYMENT.partition("\nHEALTHCHECK CMD ")[2].partition("\n")[0]
+"""How a container asks whether the gateway is there."""
+
 STARTED = f"""{sys.executable} -m dpframe serve policy.toml > served.txt 2>&1 &
 trap "kill $!" EXIT
 for i in $(seq 300); do
   if curl -sf http://127.0.0.1:{PORT}/healthz > health.txt; then break; fi
   sleep 0.1
 done
-cat health.txt"""
+cat health.txt
+{shlex.join([sys.executable, *json.loads(HEALTH)[1:]])}"""
 
 
 PROMPTS = re.compile(r"(>>> |\.\.\. )")
@@ -199,6 +208,78 @@ def test_the_tutorial_typed_as_printed(tmp_path: Path) -> None:
     policy = tomllib.loads((tmp_path / "policy.toml").read_text("utf-8"))
     assert policy["analyst"]["ann"]["token"] == hash_token(tokens[0])
     assert not any(token in (tmp_path / "policy.toml").read_text() for token in tokens)
+
+
+# -- deployment ------------------------------------------------------------------------------------
+
+
+def saved(name: str) -> str:
+    """The file that the page on deployment shows."""
+    (text,) = [block.text for block in blocks(DEPLOYMENT) if block.file == name]
+    return text
+
+
+class UnitFile(dict[str, Any]):
+    """Keys of a unit's section; one that is there twice is a list."""
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if key in self and isinstance(value, list):
+            value = [*self[key], *value]
+        super().__setitem__(key, value)
+
+
+def test_the_unit_is_hardened_and_serves_a_policy() -> None:
+    """Every line is a key and a value; what keeps others out is there."""
+    unit = configparser.RawConfigParser(strict=False, dict_type=UnitFile)
+    unit.optionxform = str  # type: ignore[method-assign, assignment]
+    unit.read_string(saved("dpframe.service"))
+    service = unit["Service"]
+    for key in ("NoNewPrivileges", "PrivateTmp", "ProtectHome", "PrivateDevices"):
+        assert service[key] == "yes", key
+    assert service["ProtectSystem"] == "strict"
+    assert service["StateDirectoryMode"] == "0700"
+    assert service["LimitCORE"] == "0"
+    assert "MemoryMax" in service
+    assert "MemoryDenyWriteExecute" not in service  # numba compiles
+    start = service["ExecStart"].split()
+    command_parser().parse_args(start[1:])
+    assert service["ExecStartPre"] == f"{service['ExecStart']} --check"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
+def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+    text = saved("dpframe.service")
+    program = "/opt/dpframe/bin/dpframe"
+    assert program in text
+    file = tmp_path / "dpframe.service"
+    file.write_text(text.replace(program, sys.executable), "utf-8")
+    done = subprocess.run(["systemd-analyze", "verify", file], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_container_file_runs_what_there_is(tmp_path: Path) -> None:
+    """Each of its steps is known; the shell reads its command, and the parser the program's."""
+    text = saved("Containerfile").replace("\\\n", " ")
+    steps = dict(line.split(" ", 1) for line in text.splitlines())
+    assert steps["FROM"] == "python:3.13-slim"
+    assert steps["USER"] != "root"
+    subprocess.run(["bash", "-n", "-c", steps["RUN"]], check=True)
+    program, *start = json.loads(steps["ENTRYPOINT"]) + json.loads(steps["CMD"])
+    assert program == "dpframe"
+    command_parser().parse_args(start)
+    assert steps["HEALTHCHECK"] == f"CMD {HEALTH}"
+    program, *rest = json.loads(HEALTH.replace(PORT, str(free_port())))
+    assert program == "python"
+    done = subprocess.run([sys.executable, *rest], stderr=subprocess.DEVNULL)
+    assert done.returncode != 0  # nothing listens
+
+
+def test_what_the_pages_name_is_there() -> None:
+    """Files of tests, on the pages of the gateway."""
+    for page in ("gateway", "security", "deployment", "decisions/0063-gateway"):
+        text = (HERE / "docs" / f"{page}.md").read_text("utf-8")
+        named = re.findall(r"\btests/[\w/]+\.py", text)
+        assert [name for name in named if not (HERE / name).is_file()] == [], page
 
 
 def test_a_text_that_does_not_come_out_is_noticed() -> None:
