@@ -213,7 +213,7 @@ class Gate:
         data = self.data_of(analyst, name)
         frame = self._ledgers[data.name].releases(LISTED)
         rows = []
-        for row in frame[frame["release"].notna()].to_dict("records"):
+        for row in frame[frame["release"].notna() & frame["stored"]].to_dict("records"):
             facts = json.loads(row["receipt"])
             asker = facts.get("analyst")
             rows.append(
@@ -321,14 +321,16 @@ class Gate:
         cost nothing, if so. Free; no row is read."""
         asked = self.read(analyst, name, question, arguments, explains=True)
         free, shown = self._free(analyst, asked)
-        explained = shown.explain(self._ledger_of(analyst, shown))
+        ledger = self._ledger_of(analyst, shown)
+        explained = shown.explain(ledger)
+        budget = self.budget(analyst, asked.data.name)
         return {
             "release": asked.name,
             "epsilon": explained.plan.budget.epsilon,
             "delta": explained.plan.budget.delta,
             "free": None if free is None else free.free,
             "lines": [line.row for line in explained.lines],
-            "budget": self.budget(analyst, asked.data.name),
+            "budget": [{**now, **then} for now, then in zip(budget, ledger.outlook, strict=True)],
         }
 
     def reopen(self, owner: Analyst, name: object, analyst: object) -> None:

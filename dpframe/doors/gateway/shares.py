@@ -11,15 +11,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dpframe.common.files import replace_file
 from dpframe.doors.gateway.policy import Analyst, DataSet
 from dpframe.errors import LedgerError, OverBudgetError, SourceError
 from dpframe.ledger.book import Ledger
 from dpframe.ledger.entries import Charge
+from dpframe.ledger.forecast import ChargePreview
 from dpframe.ledger.state import PaidCharge, read_state, write_charge
-from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, float_amount, units_up
+from dpframe.ledger.store import (
+    DELTA_UNIT,
+    EPSILON_UNIT,
+    Spending,
+    float_amount,
+    spending_of,
+    units_up,
+)
 
 Interval = tuple[int, int, int, int]
 """First and last second of a period, and its cost in units."""
@@ -83,6 +91,16 @@ def _fullest(charges: Sequence[Interval]) -> tuple[int, int]:
     return best[0], best[1]
 
 
+class Room(NamedTuple):
+    """What a share has spent, has left, and would have left after a charge, if that fits."""
+
+    of: str
+    spent: Spending
+    left: Spending
+    after: Spending
+    fits: bool
+
+
 class SharedLedger(Ledger):
     """A data set's ledger in the hands of one analyst: a charge must fit the shares, too.
 
@@ -94,6 +112,9 @@ class SharedLedger(Ledger):
     data: DataSet
     shares: Shares
     asked: Mapping[str, Any]
+    outlook: list[dict[str, Any]]
+    """What the charge that was foreseen leaves of each share and of the total, in epsilon, and
+    whether it fits."""
 
     @classmethod
     def of(
@@ -120,6 +141,21 @@ class SharedLedger(Ledger):
         charge, profile = self._of_analyst(charge), self._law(charge)
         with self._reading() as db:
             self.shares.check(db, self, charge, profile)
+
+    def foresee(self, charge: Charge) -> ChargePreview:
+        """What a charge finds in the share or the total that it leaves least of, and whether it
+        fits all; ``outlook`` has each."""
+        seen = super().foresee(charge)
+        with self._reading() as db:
+            rooms = self.shares.rooms(db, self, charge.for_unit(read_state(db).now.protects))
+        after = min(self.left.epsilon, seen.after.epsilon)
+        total = {"of": "the total", "after": after, "fits": seen.fits}
+        self.outlook = [{"of": r.of, "after": r.after.epsilon, "fits": r.fits} for r in rooms]
+        self.outlook.append(total)
+        least = min(rooms, key=lambda room: room.after.epsilon)
+        if charge.blocks is None and least.after.epsilon < after:
+            seen = replace(seen, spent=least.spent, left=least.left, after=least.after)
+        return replace(seen, fits=all(row["fits"] for row in self.outlook))
 
     def _of_analyst(self, charge: Charge) -> Charge:
         facts = {**json.loads(charge.receipt), "analyst": self.analyst.name, "asked": self.asked}
@@ -154,6 +190,29 @@ class Shares:
                         f"{words} of {data.name!r} has epsilon {left:.4g} of {share:g} left. Ask "
                         "for less, or ask the owner."
                     )
+
+    def rooms(self, db: Any, ledger: SharedLedger, charge: Charge) -> list[Room]:
+        """What each share has, and would have after a charge."""
+        blocks, rooms, data = charge.blocks, [], ledger.data
+        axis, first, last = (
+            (None,) * 3 if blocks is None else (blocks.axis, blocks.first, blocks.last)
+        )
+        with self._lock:
+            self._refresh(db)
+            for holder, share, words in holders(ledger.analyst, data):
+                known = self._spent.get(holder, Spent())
+                units = known.units(), known.with_charge(charge.units, axis, first, last)
+                room = (
+                    units_up(share, EPSILON_UNIT),
+                    units_up(data.share_of_delta(share), DELTA_UNIT),
+                )
+                left, after = (
+                    spending_of((max(0, room[0] - one[0]), max(0, room[1] - one[1])))
+                    for one in units
+                )
+                fits = _within(units[1], share, data, known.charges + 1)
+                rooms.append(Room(words, spending_of(units[0]), left, after, fits))
+        return rooms
 
     def spent(self, db: Any, holder: str) -> tuple[float, float]:
         """What a holder has spent: epsilon and delta."""
