@@ -10,13 +10,15 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import duckdb
 
 import dpframe as dp
 from dpframe.doors.cli.main import command_parser
+from dpframe.doors.gateway import client
 from tests.sql.written_queries import written
 
 HERE = Path(__file__).resolve().parents[1]
@@ -134,6 +136,8 @@ STATEMENTS = "measures_sql", "rollup_sql", "tree_rollup_sql"
 HOMES = {
     "collections.abc": ("Mapping", "Sequence"),
     "datetime": ("date",),
+    "typing": ("Any", "Generic", "TypeVar"),
+    "dpframe.asking.question": ("Explanation",),
     "dpframe.asking.warehouse_plan": ("RollupSql",),
     "dpframe.hierarchy": ("Hierarchy",),
     "dpframe.measures.measure": ("Measure",),
@@ -145,14 +149,35 @@ HOMES = {
 def statements() -> str:
     """The signatures of statements for warehouses, which are those of their questions and more."""
     signatures = {name: inspect.signature(getattr(dp, name)) for name in STATEMENTS}
-    said = " ".join(map(str, signatures.values()))
-    words = {
-        home: [n for n in names if n in re.findall(r"\w+", said)] for home, names in HOMES.items()
-    }
+    stubs = [_stub(name, signature) for name, signature in signatures.items()]
+    return _stub_file("Statements for warehouses", [], stubs)
+
+
+def remote_questions() -> str:
+    """The methods of a data set of a gateway, which are those of the questions, without what a
+    policy sets."""
+    methods = []
+    for functions in client.SERVED.values():
+        for asked in functions:
+            signature = client.remote_signature(asked)
+            returned = "F" if signature.return_annotation == "pd.DataFrame" else "Explanation[Any]"
+            signature = signature.replace(return_annotation=returned)
+            first = (asked.__doc__ or "").strip().splitlines()[0]
+            first = re.sub(r":func:`(\w+)`", r"\1", first)
+            stub = _stub(asked.__name__, signature).removesuffix(" ...")
+            methods += [textwrap.indent(f'{stub}\n    """{first}"""', "    ")]
+    about = '"""The questions of a gateway; ``F`` is the kind of its frames."""'
+    head = ['F = TypeVar("F")', "", f"class RemoteQuestions(Generic[F]):\n    {about}"]
+    return _stub_file("Questions of a gateway", head, methods)
+
+
+def _stub_file(what: str, head: Sequence[str], stubs: Sequence[str]) -> str:
+    said = {*re.findall(r"\w+", " ".join([*head, *stubs]))}
+    words = {home: [n for n in names if n in said] for home, names in HOMES.items()}
     imports = [f"from {home} import {', '.join(names)}" for home, names in words.items() if names]
     return "\n".join(
         [
-            '"""Statements for warehouses, as type checkers read them.',
+            f'"""{what}, as type checkers read them.',
             "",
             "Made by ``python -m tests.references`` of the declarations of questions.",
             '"""',
@@ -163,7 +188,8 @@ def statements() -> str:
             "",
             *(line for line in imports if "dpframe" in line),
             "",
-            *(_stub(name, signature) for name, signature in signatures.items()),
+            *head,
+            *stubs,
             "",
         ]
     )
@@ -174,8 +200,9 @@ def _stub(name: str, signature: inspect.Signature) -> str:
     for p in signature.parameters.values():
         if p.kind is p.KEYWORD_ONLY and not by_name:
             lines, by_name = [*lines, "    *,"], True
+        kind = "" if p.name == "self" else f": {p.annotation}"
         default = "" if p.default is p.empty else f" = {_written(p.default)}"
-        lines.append(f"    {p.name}: {p.annotation}{default},")
+        lines.append(f"    {p.name}{kind}{default},")
     return "\n".join([f"def {name}(", *lines, f") -> {signature.return_annotation}: ..."])
 
 
@@ -260,6 +287,7 @@ MADE_FILES: dict[str, Callable[[], str]] = {
     "docs/command_reference.md": command_reference,
     "docs/sql_queries.md": sql_queries,
     "dpframe/doors/statements.pyi": statements,
+    "dpframe/doors/gateway/remote_questions.pyi": remote_questions,
 }
 
 if __name__ == "__main__":

@@ -39,10 +39,11 @@ _warned_replays: set[tuple[object, ...]] = set()
 record of warnings, too, but pandas resets that record."""
 
 
-def warn_of_replay(result: Release) -> Release:
-    """Return ``result``, and warn if it is a replay, once for each line of code that asks."""
+def warn_of_replay(result: Release, said: str = "") -> Release:
+    """Return ``result``, and warn if it is a replay, once for each line of code that asks; ``said``
+    takes the place of the usual words."""
     facts = result.receipt
-    if facts["replayed"]:
+    if facts["replayed"] or said:
         frame: FrameType | None = sys._getframe()
         level = 1
         while frame is not None and frame.f_globals.get("__name__", "").startswith("dpframe."):
@@ -52,8 +53,10 @@ def warn_of_replay(result: Release) -> Release:
             return result
         _warned_replays.add((facts["release_id"], *line))
         warnings.warn(
-            f"release {facts['release']!r} is replayed: drawn on {facts['time']}, nothing was read "
-            "or charged. For other data use another name; data= tells states of the data apart.",
+            said
+            or f"release {facts['release']!r} is replayed: drawn on {facts['time']}, nothing was "
+            "read or charged. For other data use another name; data= tells states of the data "
+            "apart.",
             ReplayedNotice,
             stacklevel=level,
         )

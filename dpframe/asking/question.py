@@ -432,7 +432,10 @@ def _explained_scope(arguments: dict[str, Any], source: object) -> DataScope:
 
 def _signature_with_error(signature: inspect.Signature) -> inspect.Signature:
     """Return the signature with a keyword ``error``, which can take the place of ``epsilon``."""
-    error = inspect.Parameter("error", inspect.Parameter.KEYWORD_ONLY, default=None)
+    kind = "float | Mapping[str, float] | None"
+    error = inspect.Parameter(
+        "error", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind
+    )
     return signature.replace(parameters=[*signature.parameters.values(), error])
 
 

@@ -240,6 +240,7 @@ def _check_calls(function: Callable[..., Any]) -> Callable[..., Any]:
                 bind_arguments(function, signature, args, arguments)
                 return function(*args, **arguments)
         except DpframeError as error:
+            del args, arguments  # tools that show variables of a traceback would show a token
             raise shorten_traceback(error, around)  # noqa: B904  DPFRAME_TRACEBACK=full: all frames
 
     return call

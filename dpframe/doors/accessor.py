@@ -50,21 +50,20 @@ def frame_method(
 
     method.__name__ = asked.__name__
     method.__qualname__ = f"DpAccessor.{asked.__name__}"
-    method.__doc__ = _doc(asked.__doc__ or "", [p.name for p in taken], example)
+    method.__doc__ = method_doc(asked.__doc__ or "", [p.name for p in taken], example)
     method.__signature__ = inspect.signature(asked).replace(  # type: ignore[attr-defined]
         parameters=[own, *taken]
     )
     return method
 
 
-def _doc(doc: str, taken: Collection[str], example: str) -> str:
+def method_doc(doc: str, taken: Collection[str], example: str = "") -> str:
     """The docstring of a function, for a method that takes only the arguments ``taken``."""
     before, _, _ = inspect.cleandoc(doc).partition(EXAMPLES)
     head, title, body = before.partition(PARAMETERS)
     entries, gap, rest = body.partition("\n\n")
-    return (
-        f"{head}{title}{_entries(entries, taken)}{gap}{rest}{EXAMPLES}{inspect.cleandoc(example)}\n"
-    )
+    shown = f"{EXAMPLES}{inspect.cleandoc(example)}\n" if example else ""
+    return f"{head}{title}{_entries(entries, taken)}{gap}{rest}{shown}"
 
 
 def _entries(section: str, taken: Collection[str]) -> str:

@@ -104,18 +104,21 @@ def _answer_in_polars(method: Callable[P, Any]) -> Callable[P, Any]:
     @wraps(method)
     @shorten_errors
     def call(*args: P.args, **arguments: P.kwargs) -> Any:
-        answer = method(*map(_released_frame, args), **arguments)
-        if not isinstance(answer, pd.DataFrame):
-            return answer
-        made = _as_polars(answer)
-        place = id(made)
-        _released[place] = weakref.ref(made, lambda _: _released.pop(place, None)), answer
-        return made
+        answer = method(*map(released_frame, args), **arguments)
+        return polars_result(answer) if isinstance(answer, pd.DataFrame) else answer
 
     return call
 
 
-def _released_frame(value: Any) -> Any:
+def polars_result(answer: pd.DataFrame) -> pl.DataFrame:
+    """Return a result as a Polars frame, whose accessor finds the pandas frame and its receipt."""
+    made = _as_polars(answer)
+    place = id(made)
+    _released[place] = weakref.ref(made, lambda _: _released.pop(place, None)), answer
+    return made
+
+
+def released_frame(value: Any) -> Any:
     """Return the pandas result behind a Polars argument, such as the other release of
     ``change``."""
     return PolarsAccessor(value).to_pandas() if id(value) in _released else value

@@ -20,6 +20,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from dpframe._version import __version__
+from dpframe.doors.gateway import ARROW, INTERFACE
 from dpframe.doors.gateway.gate import (
     ClosedError,
     FailedError,
@@ -37,7 +38,6 @@ from dpframe.errors import (
     SourceError,
 )
 
-ARROW = "application/vnd.apache.arrow.stream"
 PROBLEM = "application/problem+json"
 
 BODY = 64 * 1024
@@ -149,7 +149,7 @@ class Door:
     # -- endpoints -----------------------------------------------------------------------------
 
     async def health(self, request: Request) -> Response:
-        return JSONResponse({"status": "ok", "version": __version__})
+        return JSONResponse({"status": "ok", "version": __version__, "interface": INTERFACE})
 
     async def datasets(self, request: Request, analyst: Analyst) -> Response:
         return JSONResponse(await self._run(partial(self.gate.datasets, analyst)))

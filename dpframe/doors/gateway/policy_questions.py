@@ -25,6 +25,7 @@ from dpframe.doors.sql.query_tree import read_query
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy
 from dpframe.ledger.book import Ledger
+from dpframe.questions.hhh.heavy_hitters import largest_values
 from dpframe.questions.question_list import QUESTIONS
 from dpframe.sources.source_relations import open_source
 
@@ -183,10 +184,19 @@ def read_arguments(
         given=given,
         arguments=planning,
         release=release,
-        finish=lambda released: released.to_arrow(),
+        finish=lambda released: _as_asked(question, planning, released).to_arrow(),
         explain=explain,
         finer=_finer(data, asked.hierarchy, given) if derives and error is None else (),
     )
+
+
+def _as_asked(
+    question: Question[Any, Any], planning: Mapping[str, Any], released: Release
+) -> Release:
+    """What the function of a question returns of a release."""
+    if question.name == "heavy_hitters":
+        return largest_values(released, planning.get("k"))
+    return released
 
 
 def _finer(data: DataSet, hierarchy: Hierarchy, given: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -13,9 +13,10 @@ from dpframe.asking.call_arguments import (
     none_or,
     optional_whole,
 )
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.question import Question, make_explain
+from dpframe.asking.release import Release
 from dpframe.common.calls import known_arguments, shown_value
-from dpframe.common.digest import RECEIPT, seal_frame
 from dpframe.errors import ParameterError
 from dpframe.questions.hhh.ask import (
     HHH,
@@ -141,9 +142,7 @@ def heavy_hitters(
     >>> dp.heavy_hitters(words, "word", k=2, epsilon=1.0, delta=1e-6)["word"].tolist()
     ['fix', 'add']
     """
-    from dpframe.postprocess.shown_nodes import cut_facts, flat_frame
-
-    result = answer_call(
+    answer = answer_call(
         HEAVY_HITTERS,
         source,
         column=column,
@@ -164,10 +163,17 @@ def heavy_hitters(
         data=data,
         progress=progress,
         at_most=at_most,
-    ).to_frame()
-    every = flat_frame(result, str(result.columns[2]), None)
+    )
+    return largest_values(answer.release, k).to_frame()
+
+
+def largest_values(released: Release, k: int | None) -> Release:
+    """Return the released values without their tree, the ``k`` with the largest counts; free."""
+    from dpframe.postprocess.shown_nodes import cut_facts, flat_frame
+
+    every = flat_frame(released.frame, str(released.frame.columns[2]), None)
     shown = every if k is None else every.head(int(k))
-    return seal_frame(shown, cut_facts(result.attrs[RECEIPT], len(shown), len(every)))
+    return Release(shown, Receipt(cut_facts(released.receipt.to_dict(), len(shown), len(every))))
 
 
 def _heavy_hitters_plan(given: CallArguments) -> HhhPlan[Any, Any]:
