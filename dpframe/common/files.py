@@ -1,4 +1,4 @@
-"""Files that callers name, and new files that take the place of old ones.
+"""Files that callers name, new files that take the place of old ones, and lines of TOML.
 
 A path that exists is that file. Only where nothing has the name is ``~`` somebody's home, and
 ``*``, ``?`` and ``[...]`` a pattern. Every door asks here, so that what is checked, read and told
@@ -7,19 +7,23 @@ is one and the same file.
 
 from __future__ import annotations
 
+import bisect
 import errno
 import glob
 import os
 import re
 import shutil
 import time
+import tomllib
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-from dpframe.errors import ParameterError, ParameterTypeError, SourceError
+from dpframe.common.calls import argument_hint, shown_value
+from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 
 LEFT = 24 * 3600.0
 """Seconds after which an unfinished file counts as left by a dead process."""
@@ -225,3 +229,210 @@ def _keep_name(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+# -- files of TOML ---------------------------------------------------------------------------------
+
+Place = tuple[str, ...]
+
+
+def reason_of(error: OSError) -> str:
+    """Why a file cannot be used, as the system says it."""
+    return (error.strerror or "it cannot be read").lower()
+
+
+@dataclass(slots=True)
+class TomlReader:
+    """Reads the tables of a TOML file, and collects its mistakes with their lines."""
+
+    path: Path
+    lines: Mapping[Place, int]
+    errors: list[tuple[int, str]] = field(default_factory=list)
+
+    def mistake(self, place: Place, message: str) -> None:
+        """Note a mistake at the line of a key, or of the nearest table around it."""
+        known = place
+        while known and known not in self.lines:
+            known = known[:-1]
+        self.errors.append((self.lines.get(known, 1), message))
+
+    def attempt(self, place: Place, make: Callable[[], Any], default: Any = None) -> Any:
+        """What ``make`` returns; ``default``, with a mistake noted, if it raises."""
+        where = ".".join(one for one in place if not one.isdigit())
+        try:
+            return make()
+        except DpframeError as error:
+            self.mistake(place, f"{where}: {error}")
+        except OSError as error:
+            self.mistake(place, f"{where}: {reason_of(error)}. Check the path and its rights.")
+        return default
+
+    def shown(self, value: Any, place: Place) -> str:
+        """A value as a message may show it."""
+        return shown_value(value)
+
+    def table(self, given: Any, place: Place, known: Sequence[str] | None) -> dict[str, Any]:
+        """A table of keys, without unknown ones."""
+        if not isinstance(given, Mapping):
+            self.mistake(
+                place, f"{'.'.join(place)} must be a table; got {self.shown(given, place)}."
+            )
+            return {}
+        if known is None:
+            return dict(given)
+        for key in given:
+            if key not in known:
+                hint = argument_hint(key, known)
+                self.mistake(
+                    (*place, key), f"{'.'.join(place) or 'the file'} has no {key!r}.{hint}"
+                )
+        return {key: value for key, value in given.items() if key in known}
+
+    def text(self, table: Mapping[str, Any], place: Place, key: str, default: Any = None) -> Any:
+        """A text, or ``default``."""
+        value = table.get(key, default)
+        if value is not default and not (isinstance(value, str) and value):
+            self.mistake((*place, key), f"{key} must be text; got {self.shown(value, place)}.")
+            return default
+        return value
+
+    def number(
+        self,
+        table: Mapping[str, Any],
+        place: Place,
+        key: str,
+        default: Any,
+        low: float,
+        high: float,
+        whole: bool = False,
+        whose: str = "",
+    ) -> Any:
+        """A number from ``low`` to ``high``, or ``default``; ``whose`` says what sets ``high``."""
+        value = table.get(key, default)
+        if value is default:
+            return default
+        kinds = int if whole else (int, float)
+        if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
+            what = "a whole number" if whole else "a number"
+            self.mistake(
+                (*place, key),
+                f"{key} ({self.shown(value, place)}) must be {what} from {low:g} to {high:g}"
+                f"{whose}.",
+            )
+            return default
+        return value
+
+    def flag(self, table: Mapping[str, Any], place: Place, key: str) -> bool:
+        """True or false; false where it is missing."""
+        value = table.get(key, False)
+        if not isinstance(value, bool):
+            self.mistake(
+                (*place, key), f"{key} must be true or false; got {self.shown(value, place)}."
+            )
+        return value is True
+
+    def names(self, table: Mapping[str, Any], place: Place, key: str) -> list[str]:
+        """A list of texts."""
+        value = table.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            self.mistake(
+                (*place, key),
+                f"{key} must be a list of texts, such as ['a']; got {self.shown(value, place)}.",
+            )
+            return []
+        return value
+
+    def choice(self, table: Mapping[str, Any], place: Place, key: str, known: Sequence[str]) -> Any:
+        """One of several texts; the first one where it is missing."""
+        value = self.text(table, place, key, known[0])
+        if value not in known:
+            self.mistake((*place, key), f"{key} has no {value!r}.{argument_hint(value, known)}")
+            return known[0]
+        return value
+
+
+TOML_PART = re.compile(
+    r'''"""(?:\\.|[^\\])*?"{3,5}|\'{3}.*?\'{3,5}|"(?:\\.|[^"\\])*"|'[^']*'|\#[^\n]*'''
+    r"""|[\[\]{}=,.\n]|[^\s\[\]{}=,."'\#]+""",
+    re.S,
+)
+"""A part of a TOML file: a text, a comment, a sign, or a bare word."""
+
+
+def key_lines(text: str) -> dict[Place, int]:
+    """The number of the line on which each table, key and item of a list begins in a TOML file that
+    can be read.
+
+    Examples
+    --------
+    >>> key_lines("a = 1\\n[t.'x y']\\nb = [\\n  {c = 2}]")[("t", "x y", "b", "0", "c")]
+    4
+    """
+    return LineScanner(text).lines
+
+
+class LineScanner:
+    """Reads where keys are in a text that is known to be TOML."""
+
+    def __init__(self, text: str) -> None:
+        self.lines: dict[Place, int] = {(): 1}
+        self._parts = [(found[0], found.start()) for found in TOML_PART.finditer(text)]
+        self._starts = [0, *(found.end() for found in re.finditer("\n", text))]
+        self._at = 0
+        table: Place = ()
+        while self._skip("\n"):
+            if self._peek() == "[":
+                self._skip("[")
+                table = self._key(())
+                self._skip("]")
+            else:
+                self._pair(table)
+
+    def _peek(self) -> str:
+        return self._parts[self._at][0] if self._at < len(self._parts) else ""
+
+    def _next(self) -> str:
+        self._at += 1
+        return self._parts[self._at - 1][0]
+
+    def _skip(self, signs: str) -> bool:
+        """Pass signs and comments; whether anything follows."""
+        while (part := self._peek()) and (part in signs or part[0] == "#"):
+            self._at += 1
+        return bool(part)
+
+    def _note(self, place: Place) -> None:
+        line = bisect.bisect_right(self._starts, self._parts[self._at][1])
+        self.lines.setdefault(place, line)
+
+    def _key(self, place: Place) -> Place:
+        """A dotted key; each part of it is noted."""
+        while True:
+            part = self._peek()
+            place = (*place, tomllib.loads(f"k={part}")["k"] if part[0] in "'\"" else part)
+            self._note(place)
+            self._at += 1
+            if self._peek() != ".":
+                return place
+            self._at += 1
+
+    def _pair(self, table: Place) -> None:
+        place = self._key(table)
+        self._skip("=")
+        self._value(place)
+
+    def _value(self, place: Place) -> None:
+        first, count = self._next(), 0
+        if first == "{":
+            while self._skip(",\n") and self._peek() != "}":
+                self._pair(place)
+            self._at += 1
+        elif first == "[":
+            while self._skip(",\n") and self._peek() != "]":
+                self._note((*place, str(count)))
+                self._value((*place, str(count)))
+                count += 1
+            self._at += 1
+        else:
+            while self._peek() not in (",", "]", "}", "\n", "") and self._peek()[0] != "#":
+                self._at += 1

@@ -15,7 +15,7 @@ from importlib import resources, util
 from typing import Any
 
 from dpframe._version import __version__
-from dpframe.common.calls import load_name
+from dpframe.common.calls import import_extra, load_name
 from dpframe.doors.cli.output import (
     ENDINGS,
     OUTPUT_OPTIONS,
@@ -136,30 +136,39 @@ def _run_verify(options: argparse.Namespace) -> int:
 
 
 def _run_serve(options: argparse.Namespace) -> int:
-    read_policy = load_name("dpframe.doors.gateway.policy_reader", "read_policy")
+    reader, policies = "dpframe.doors.gateway.policy_reader", "dpframe.doors.gateway.policy"
+    path = options.policy
+    if not options.check:
+        for name in ("starlette", "uvicorn", "anyio"):
+            import_extra(name, NO_SERVER, ParameterError)
     if options.demo:
-        folder = options.policy or "dpframe-demo"
-        path, token = load_name("dpframe.doors.gateway.policy_reader", "write_demo")(folder)
-        say(f"policy: {path}\ntoken:  {token}")
-    elif options.policy is None:
+        path, token = load_name(policies, "write_demo")(path or "dpframe-demo")
+        say(f"policy   {path}\ntoken    {token}")
+    elif path is None:
         raise ParameterError("serve needs a policy. Pass policy.toml, or --demo.")
-    else:
-        path = options.policy
-    policy = read_policy(path)
+    policy = load_name(reader, "read_policy")(path)
     if options.check:
-        say(f"{path}: {len(policy.data)} data sets, {len(policy.analysts)} analysts; no mistakes")
+        data, analysts = len(policy.data), len(policy.analysts)
+        say(f"{path}: no mistakes; data sets: {data}, analysts: {analysts}")
         return 0
-    scheme = "http" if policy.certificate is None else "https"
-    say("serving {}://{}:{}".format(scheme, *policy.address))
-    load_name("dpframe.doors.gateway.http", "serve")(policy)
+    serve = load_name("dpframe.doors.gateway.http", "serve")
+    told = serve(policy, say=lambda url: say(f"serving  {url}"), quiet=options.quiet)
+    say(f"stopped by {told}; what was asked is answered", sys.stderr)
     return 0
 
 
+NO_SERVER = "serve needs a web server. Run pip install 'dpframe[serve]'."
+
+
 def _run_token(options: argparse.Namespace) -> int:
-    policy = "dpframe.doors.gateway.policy"
-    token = load_name(policy, "make_token")()
-    say(f"[analyst.{json.dumps(options.analyst)}]")
-    say(f'token = "{load_name(policy, "hash_token")(token)}"')
+    policies = "dpframe.doors.gateway.policy"
+    if load_name(policies, "ANALYST").fullmatch(options.analyst) is None:
+        raise ParameterError(
+            f"analyst ({options.analyst!r}) must have a name of letters, digits and the signs .@+-_"
+        )
+    token = load_name(policies, "make_token")()
+    hashed = load_name(policies, "hash_token")(token)
+    say(f'[analyst.{json.dumps(options.analyst)}]\ntoken = "{hashed}"')
     say(f"\nThe token of {options.analyst}, shown once: {token}", sys.stderr)
     return 0
 
@@ -379,13 +388,21 @@ COMMANDS = {
         _run_serve,
         option("policy", "the policy, for example policy.toml", nargs="?"),
         option("--check", "read the policy, say every mistake, and stop", action="store_true"),
-        option("--demo", "serve flights that ship with dpframe", action="store_true"),
-        epilog="needs pip install 'dpframe[serve]'",
+        option(
+            "--demo",
+            "make a policy in a folder, dpframe-demo, and serve flights that ship with dpframe",
+            action="store_true",
+        ),
+        option("--quiet", "no line for each request on standard error", action="store_true"),
+        epilog="needs pip install 'dpframe[serve]'. Exit codes: 0 stopped by SIGTERM, or a policy "
+        "without mistakes; 2 a mistake that the message explains; 130 Ctrl-C",
     ),
     "token": Command(
-        "make a token for an analyst: the hash for the policy, and the token, shown once",
+        "make a token for an analyst: lines for the policy on standard output, and the token, "
+        "shown once, on standard error",
         _run_token,
-        option("analyst", "the name of the analyst"),
+        option("analyst", "the name of the analyst, such as ann or ann@example.com"),
+        epilog="The policy holds a hash alone. A lost token cannot be found again: make another.",
     ),
     "completion": Command(
         "print a script that completes commands and options in a shell",

@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from dpframe.common.calls import import_extra
+from dpframe.common.files import replace_file
 from dpframe.doors.series.declaration import FileSource, Source
-from dpframe.doors.sql.query_expressions import Columns
+from dpframe.doors.sql.query_expressions import Columns, Roles
+from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy
 
 QUESTIONS_SERVED = ("hhh", "rollup", "tree_counts", "heavy_hitters", "sql")
@@ -26,6 +33,10 @@ QUESTIONS_SERVED = ("hhh", "rollup", "tree_counts", "heavy_hitters", "sql")
 
 TOKEN = "dpf_"
 """How tokens begin, so that scanners of secrets find those that leak."""
+
+
+ANALYST = re.compile(r"[\w.@+-]{1,100}")
+"""Names of analysts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +102,20 @@ class DataSet:
         """The part of the total delta that goes with an epsilon."""
         return self.delta * epsilon / self.epsilon
 
+    @property
+    def measured(self) -> frozenset[str]:
+        """The columns that ``bounds`` name, which may be measured."""
+        return frozenset(filter(None, map(bounded_column, self.bounds)))
+
+    @property
+    def roles(self) -> Roles:
+        """What each column may do in a query."""
+        times = [] if self.period is None else [self.period]
+        grouped = [one for level in self.levels for one in level.source_columns]
+        return Roles.of(
+            group=[*grouped, *times], measure=self.measured, filter=[*self.filters, *times]
+        )
+
     def allows(self, hierarchy: Hierarchy) -> bool:
         """Whether each dimension of a hierarchy is one of ``levels``, or made of such columns."""
         return all(map(self._allows_one, hierarchy.dimensions))
@@ -121,6 +146,24 @@ class DataSet:
         return digest.hexdigest()
 
 
+BOUNDED = re.compile(
+    r"\s*[A-Za-z_]+\s*\(\s*(?:DISTINCT\s+)?(?P<column>[^,]*?)\s*(?:,.*)?\)\s*", re.I
+)
+
+
+def bounded_column(text: str) -> str:
+    """The column of a key of ``bounds``: ``amount``, ``sum(amount)``; empty for rows, ``*``.
+
+    Examples
+    --------
+    >>> bounded_column("sum(amount)"), bounded_column("amount"), bounded_column("count(*)")
+    ('amount', 'amount', '')
+    """
+    found = BOUNDED.fullmatch(text)
+    column = text if found is None else found["column"]
+    return "" if column == "*" else column.strip('"')
+
+
 def source_files(source: Source) -> list[Path]:
     """The local files of a source."""
     from dpframe.common.files import file_of_path, matching_files
@@ -149,6 +192,88 @@ class Analyst:
         return data in self.shares or data in self.group_shares
 
 
+LEEWAY = 10
+"""Seconds by which the clocks of a proxy and of the gateway may differ."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """How a proxy names the analyst: a signed token (JWT, RFC 7519) in a header, as identity-aware
+    proxies set it.
+
+    Parameters
+    ----------
+    header
+        The header.
+    key
+        The proxy's public key as PEM, or its public keys as a JSON Web Key Set.
+    algorithm
+        The one algorithm of signatures that counts, whatever a token says.
+    audience, issuer
+        For whom and by whom tokens must be; an issuer of None is not compared.
+    claim
+        The part of a token that is an analyst's name.
+    """
+
+    header: str
+    key: str
+    algorithm: str
+    audience: str
+    issuer: str | None = None
+    claim: str = "email"
+
+    @cached_property
+    def keys(self) -> dict[str | None, Any]:
+        """The public keys by their names; of PEM one that has none.
+
+        Raises ParameterError if there is no key of the algorithm, or one that is private.
+        """
+        jwt = import_extra("jwt", NO_JWT, ParameterError)
+        method = jwt.get_algorithm_by_name(self.algorithm)
+        found: dict[str | None, Any] = {}
+        try:
+            if self.key.lstrip().startswith("{"):
+                for one in jwt.PyJWKSet.from_json(self.key).keys:
+                    if one.algorithm_name == self.algorithm:
+                        found[one.key_id] = one.key
+            else:
+                found[None] = method.prepare_key(self.key)
+        except (jwt.PyJWTError, ValueError, TypeError, LookupError):
+            found = {}
+        if not found or any(hasattr(key, "private_bytes") for key in found.values()):
+            raise ParameterError(
+                f"the file has no public key for {self.algorithm}. Name a PEM file or a JSON Web "
+                "Key Set of the proxy."
+            )
+        return found
+
+    def name_in(self, given: str) -> str | None:
+        """The name in a header's value; None unless its token is signed, meant for us and valid
+        now."""
+        jwt = import_extra("jwt", NO_JWT, ParameterError)
+        token = given.removeprefix("Bearer ").strip()
+        try:
+            kid = jwt.get_unverified_header(token).get("kid")
+            key = self.keys.get(kid, self.keys.get(None))
+            claims = jwt.decode(
+                token,
+                key,
+                algorithms=[self.algorithm],
+                audience=self.audience,
+                issuer=self.issuer,
+                leeway=LEEWAY,
+                options={"require": ["exp", "aud", *(["iss"] if self.issuer else [])]},
+            )
+        except (jwt.PyJWTError, ValueError, TypeError):
+            return None
+        name = claims.get(self.claim)
+        unsure = self.claim == "email" and claims.get("email_verified", True) is not True
+        return name if isinstance(name, str) and not unsure else None
+
+
+NO_JWT = "identity needs PyJWT. Run pip install 'dpframe[serve]'."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """A policy that was checked.
@@ -169,9 +294,9 @@ class Policy:
     rate
         How many requests an analyst may send in a minute.
     longest
-        How many seconds a question may take.
+        How many seconds the statements of a question may take.
     memory
-        The most memory that counting may take, in bytes.
+        The most memory that counting may take, in bytes, before it goes on in files.
     address
         Host and port.
     certificate, key
@@ -179,7 +304,7 @@ class Policy:
     behind_proxy
         Whether a proxy in front ends TLS.
     identity
-        How a proxy names the analyst: a header with a signed token; None without.
+        How a proxy names the analyst; None without.
     """
 
     path: Path
@@ -195,7 +320,7 @@ class Policy:
     certificate: Path | None = None
     key: Path | None = None
     behind_proxy: bool = False
-    identity: Mapping[str, str] | None = None
+    identity: Identity | None = None
 
     def analyst_of(self, token: str) -> Analyst | None:
         """The analyst of a token. Every hash is compared, in constant time."""
@@ -204,6 +329,18 @@ class Policy:
             if hmac.compare_digest(analyst.token.encode(), given.encode()):
                 found = analyst
         return found
+
+    def analyst_of_proxy(self, headers: Mapping[str, str]) -> Analyst | None:
+        """The analyst whom the proxy in front names in a request's headers.
+
+        Without ``behind_proxy`` no header counts. Case does not tell names apart.
+        """
+        if self.identity is None or not self.behind_proxy:
+            return None
+        given = headers.get(self.identity.header)
+        name = None if given is None else self.identity.name_in(given)
+        known = {one.name.casefold(): one for one in self.analysts.values()}
+        return None if name is None else known.get(name.casefold())
 
 
 def hash_token(token: str) -> str:
@@ -225,3 +362,56 @@ def make_token() -> str:
 def columns_of(data: DataSet) -> Columns:
     """A data set as a table that a query may name."""
     return Columns(data.name, data.columns)
+
+
+# -- the demonstration -----------------------------------------------------------------------------
+
+DEMO = """\
+# Flights from New York in 2013, which ship with dpframe. An aircraft is a user.
+# Made by dpframe serve --demo, which makes a new token each time.
+[data.flights]
+source = "flights.parquet"
+about = "Flights from New York City in 2013."
+user = "aircraft"
+levels = ["columns:origin,dest,carrier", "columns:carrier", "columns:dest", "date:date"]
+bounds = { hour = [0, 24], "distinct(dest)" = [0, 20] }
+filters = ["hour", "date"]
+period = "date"
+epsilon = 10.0
+delta = 1e-5
+largest = 2.0
+default = 0.5
+
+[analyst.demo]
+token = "TOKEN"
+owner = true
+shares = { flights = 10.0 }
+"""
+
+
+def write_demo(folder: str) -> tuple[Path, str]:
+    """Write the policy of the demonstration and its rows into a folder; return the policy's path
+    and a new token. What a demonstration has spent there stays in its ledger.
+
+    Raises ParameterError if the folder has another policy, or cannot be written to.
+    """
+    place, token = Path(folder), make_token()
+    path, rows = place / "policy.toml", place / "flights.parquet"
+    text = DEMO.replace("TOKEN", hash_token(token))
+    first = text.partition("\n")[0]
+    try:
+        if path.exists() and not path.read_text("utf-8").startswith(first):
+            raise ParameterError(
+                f"{str(path)!r} is no demonstration. Leave --demo out, or name another folder."
+            )
+        place.mkdir(mode=0o700, exist_ok=True)
+        if not rows.exists():
+            with resources.as_file(resources.files("dpframe") / "data" / rows.name) as flights:
+                shutil.copyfile(flights, rows)
+        with replace_file(path, "the policy", private=True) as stream:
+            stream.write(text.encode())
+    except OSError as error:
+        raise ParameterError(
+            f"{folder!r} cannot be used: {error.strerror}. Name another."
+        ) from None
+    return path, token

@@ -256,9 +256,10 @@ def _check_allowed(data: DataSet, asked: Any, planning: Mapping[str, Any]) -> No
             f"{hierarchy.spec!r} may not be asked of {data.name!r}. It has levels {listed}."
         )
     for measure in (planning.get("measures") or {}).values():
-        if measure.column not in (None, *data.columns):
+        if measure.column not in (None, *data.measured):
+            listed = ", ".join(sorted(data.measured)) or "count alone"
             raise ColumnError(
-                f"{measure.spec!r} may not be asked of {data.name!r}: no such column."
+                f"{measure.spec!r} may not be asked of {data.name!r}. It measures {listed}."
             )
 
 
@@ -285,7 +286,7 @@ def read_sql(data: DataSet, given: Mapping[str, Any], explains: bool) -> Asked:
         "bounds": data.bounds,
         **{name: planning.get(name) for name in ("epsilon", "delta", "intervals", "threshold")},
     }
-    call = sql_query.read_call(query, *columns, asked_with)
+    call = sql_query.read_call(query, *columns, asked_with, data.roles)
     epsilon = call.arguments["epsilon"]
     if epsilon is not None and not 0 < epsilon <= data.largest:
         raise ParameterError(f"epsilon ({epsilon!r}) must be at most {data.largest:g}.")

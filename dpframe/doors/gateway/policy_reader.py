@@ -2,37 +2,49 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
+import ssl
+import stat
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from importlib import resources
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from dpframe.common.calls import argument_hint, shown_value
+from dpframe import _duck
+from dpframe.asking.measure_texts import TAKES, Bounds, measures_from
+from dpframe.common.calls import argument_hint
+from dpframe.common.files import Place, TomlReader, key_lines, reason_of
+from dpframe.common.texts import identifier
 from dpframe.doors.gateway.policy import (
+    ANALYST,
     QUESTIONS_SERVED,
+    TOKEN,
     Analyst,
     DataSet,
+    Identity,
     Policy,
-    hash_token,
-    make_token,
+    bounded_column,
 )
 from dpframe.doors.series.declaration import SOURCE_KEYS, Source, as_source
-from dpframe.doors.sql.query import Tables, checked_bounds, table_columns
+from dpframe.doors.sql.query import Tables, table_columns
 from dpframe.errors import DpframeError, ParameterError
-from dpframe.hierarchy import as_hierarchy
+from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.ledger.store import checked_total
+from dpframe.measures.measure import quote_column
+from dpframe.periods import as_period
+from dpframe.questions.question_list import QUESTIONS
+from dpframe.sources.frames import without_rows
+from dpframe.sources.source_relations import period_reading
 
 HASHED = re.compile(r"sha256:[0-9a-f]{64}")
 NAME = re.compile(r"[^\W\d]\w{0,62}")
-ANALYST = re.compile(r"[\w.@+-]{1,100}")
 
 OF_FILE = ("gateway", "data", "analyst", "group")
 OF_GATEWAY = (
@@ -45,103 +57,24 @@ OF_DATA = (
 )
 OF_ANALYST = ("token", "group", "shares", "owner")
 OF_GROUP = ("shares",)
-OF_IDENTITY = ("header", "key", "algorithm", "claim", "audience", "issuer")
+OF_IDENTITY = ("header", "key", "algorithm", "audience", "issuer", "claim")
+ALGORITHMS = ("ES256", "RS256", "EdDSA")
+ACCOUNTANTS = ("sum", "pld")
+NO_TOTAL = 1e6  # in the place of a total that is wrong, so that reading can go on
 
 
 class PolicyError(ParameterError):
     """A policy with mistakes; the message has a line for each."""
 
 
-Place = tuple[str, ...]
-
-
-@dataclass(slots=True)
-class PolicyReader:
+class PolicyReader(TomlReader):
     """Reads the tables of a policy, and collects its mistakes."""
 
-    path: Path
-    lines: Mapping[Place, int]
-    errors: list[tuple[int, str]] = field(default_factory=list)
-
-    def mistake(self, place: Place, message: str) -> None:
-        """Note a mistake at the line of a key, or of the nearest table around it."""
-        known = place
-        while known and known not in self.lines:
-            known = known[:-1]
-        self.errors.append((self.lines.get(known, 1), message))
-
-    def attempt(self, place: Place, make: Callable[[], Any], default: Any = None) -> Any:
-        """What ``make`` returns; ``default``, with a mistake noted, if it raises."""
-        try:
-            return make()
-        except DpframeError as error:
-            self.mistake(place, f"{'.'.join(place)}: {error}")
-        except OSError as error:
-            why = error.strerror or "it cannot be read"
-            self.mistake(place, f"{'.'.join(place)}: {why}. Check the path.")
-        return default
-
-    def table(self, given: Any, place: Place, known: Sequence[str] | None) -> dict[str, Any]:
-        """A table of keys, without unknown ones."""
-        if not isinstance(given, Mapping):
-            self.mistake(place, f"{'.'.join(place)} must be a table; got {shown_value(given)}.")
-            return {}
-        if known is None:
-            return dict(given)
-        for key in given:
-            if key not in known:
-                hint = argument_hint(key, known)
-                self.mistake(
-                    (*place, key), f"{'.'.join(place) or 'a policy'} has no {key!r}.{hint}"
-                )
-        return {key: value for key, value in given.items() if key in known}
-
-    def text(self, table: Mapping[str, Any], place: Place, key: str, default: Any = None) -> Any:
-        """A text, or ``default``."""
-        value = table.get(key, default)
-        if value is not default and not (isinstance(value, str) and value):
-            self.mistake((*place, key), f"{key} must be text; got {shown_value(value)}.")
-            return default
-        return value
-
-    def number(
-        self,
-        table: Mapping[str, Any],
-        place: Place,
-        key: str,
-        default: Any,
-        low: float,
-        high: float,
-        whole: bool = False,
-    ) -> Any:
-        """A number from ``low`` to ``high``, or ``default``."""
-        value = table.get(key, default)
-        if value is default:
-            return default
-        kinds = int if whole else (int, float)
-        if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
-            what = "a whole number" if whole else "a number"
-            self.mistake(
-                (*place, key),
-                f"{key} ({shown_value(value)}) must be {what} from {low:g} to {high:g}.",
-            )
-            return default
-        return value
-
-    def flag(self, table: Mapping[str, Any], place: Place, key: str) -> bool:
-        """True or false; false where it is missing."""
-        value = table.get(key, False)
-        if not isinstance(value, bool):
-            self.mistake((*place, key), f"{key} must be true or false; got {shown_value(value)}.")
-        return value is True
-
-    def names(self, table: Mapping[str, Any], place: Place, key: str) -> list[str]:
-        """A list of texts."""
-        value = table.get(key, [])
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            self.mistake((*place, key), f"{key} must be a list of texts; got {shown_value(value)}.")
-            return []
-        return value
+    def shown(self, value: Any, place: Place) -> str:
+        """A value as a message may show it: no token, and nothing of an analyst."""
+        if place[:1] == ("analyst",) or TOKEN in str(value):
+            return "a value that is not shown"
+        return super().shown(value, place)
 
 
 def read_policy(path: str | os.PathLike[str]) -> Policy:
@@ -150,15 +83,16 @@ def read_policy(path: str | os.PathLike[str]) -> Policy:
     Raises
     ------
     PolicyError
-        With a line for each mistake: file, line, value, remedy.
+        With a line for each mistake, in their order: file, line, value, remedy.
     """
     file = Path(os.path.abspath(path))
     try:
         text = file.read_text(encoding="utf-8")
+        _check_rights(path, file)
         given = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        why = getattr(error, "strerror", None) or str(error).rstrip(".")
-        raise PolicyError(f"{path}: {why}. Write a policy in TOML.") from None
+    except (OSError, UnicodeDecodeError, RecursionError, tomllib.TOMLDecodeError) as error:
+        why = reason_of(error) if isinstance(error, OSError) else str(error).rstrip(".")
+        raise PolicyError(f"{path}: {why}. Correct the file, or its path or rights.") from None
     reader = PolicyReader(file, key_lines(text))
     policy = _policy_of(reader, given)
     if reader.errors:
@@ -167,32 +101,19 @@ def read_policy(path: str | os.PathLike[str]) -> Policy:
     return policy
 
 
-HEAD = re.compile(r"\s*\[\[?([^\[\]]+)\]\]?")
-KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
-PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
+def _check_rights(path: str | os.PathLike[str], file: Path) -> None:
+    """Raise PolicyError if somebody else can change a policy, as OpenSSH does for its files.
 
-
-def key_lines(text: str) -> dict[Place, int]:
-    """The number of the line on which each table and key of a TOML file begins.
-
-    Examples
-    --------
-    >>> key_lines('[data.sales]' + chr(10) + 'epsilon = 1')[("data", "sales", "epsilon")]
-    2
+    Others may read it: it holds hashes.
     """
-    out: dict[Place, int] = {}
-    table: Place = ()
-    for number, line in enumerate(text.splitlines(), 1):
-        head = HEAD.match(line)
-        found = head or KEY.match(line)
-        if found is None:
-            continue
-        parts = tuple(part.strip("\"'") for part in PART.findall(found[1]))
-        if head is not None:
-            table, parts = parts, ()
-        for end in range(len(parts) + 1):
-            out.setdefault((*table, *parts[:end]), number)
-    return out
+    for place, words in ((file, "it"), (file.parent, "its folder")):
+        about = place.stat()
+        if about.st_uid not in (0, os.geteuid()):
+            raise PolicyError(f"{path}: {words} belongs to another user. Use a file of your own.")
+        if about.st_mode & 0o022 and not about.st_mode & stat.S_ISVTX:
+            raise PolicyError(
+                f"{path}: others can change {words}. Run chmod go-w, and look who has changed it."
+            )
 
 
 def _policy_of(reader: PolicyReader, given: Mapping[str, Any]) -> Policy:
@@ -202,8 +123,12 @@ def _policy_of(reader: PolicyReader, given: Mapping[str, Any]) -> Policy:
     declared = reader.table(given.get("data", {}), ("data",), None)
     if not declared:
         reader.mistake((), "a policy needs a data set. Write [data.NAME] and its source.")
-    data = {name: _data_set(reader, name, table) for name, table in declared.items()}
-    known = {name: one for name, one in data.items() if one is not None}
+    known: dict[str, DataSet] = {}
+    for name, table in declared.items():
+        if name.casefold() in map(str.casefold, known):
+            reader.mistake(("data", name), f"data set {name!r} is there twice. Rename one.")
+        found = _data_set(reader, name, table)
+        known |= {} if found is None else {name: found}
     totals = {name: one.epsilon for name, one in known.items()}
     groups = {}
     for name, table in reader.table(given.get("group", {}), ("group",), None).items():
@@ -211,16 +136,19 @@ def _policy_of(reader: PolicyReader, given: Mapping[str, Any]) -> Policy:
         groups[name] = _shares(reader, own, ("group", name), totals, [*declared])
     analysts: dict[str, Analyst] = {}
     for name, table in reader.table(given.get("analyst", {}), ("analyst",), None).items():
-        _add_analyst(reader, analysts, name, table, groups, totals, [*declared])
+        _add_analyst(
+            reader, analysts, name, table, groups, totals, [*declared], "identity" in settings
+        )
+    if not analysts:
+        reader.mistake((), "a policy needs an analyst. Run 'dpframe token NAME', and paste it.")
     base = reader.path.parent
     folder = reader.text(settings, place, "folder", f"{reader.path.stem}.ledgers")
     files = [reader.text(settings, place, name) for name in ("certificate", "key")]
     certificate, key = (None if name is None else base / name for name in files)
-    for name, file in (("certificate", certificate), ("key", key)):
-        if file is not None and not file.is_file():
-            reader.mistake((*place, name), f"{name} ({str(file)!r}) is no file. Check the path.")
     if (certificate is None) != (key is None):
         reader.mistake(place, "certificate and key go together. Name both files, or none.")
+    elif certificate is not None and key is not None:
+        _check_certificate(reader, place, certificate, key)
     behind = reader.flag(settings, place, "behind_proxy")
     address = _address(reader, settings, place, certificate is not None or behind)
     memory = reader.number(settings, place, "memory", None, 2**26, 2**50, whole=True)
@@ -240,6 +168,25 @@ def _policy_of(reader: PolicyReader, given: Mapping[str, Any]) -> Policy:
         behind_proxy=behind,
         identity=_identity(reader, settings, place, behind),
     )
+
+
+def _check_certificate(reader: PolicyReader, place: Place, certificate: Path, key: Path) -> None:
+    """Note files that cannot serve TLS."""
+    for name, file in (("certificate", certificate), ("key", key)):
+        where = (*place, name)
+        if reader.attempt(where, file.read_bytes) is None:
+            return
+        if name == "key" and file.stat().st_mode & 0o007:
+            reader.mistake(where, "key can be used by others. Run chmod o= on it.")
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key, password=lambda: "")
+    except (ssl.SSLError, OSError, ValueError):
+        reader.mistake(
+            (*place, "certificate"),
+            "certificate and key must be PEM files of each other, the key without a password. "
+            "Check both.",
+        )
 
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
@@ -266,23 +213,28 @@ def _address(
 
 def _identity(
     reader: PolicyReader, settings: Mapping[str, Any], place: Place, behind: bool
-) -> Mapping[str, str] | None:
+) -> Identity | None:
     if "identity" not in settings:
         return None
     place = (*place, "identity")
     table = reader.table(settings["identity"], place, OF_IDENTITY)
-    found = {key: reader.text(table, place, key) for key in table}
-    missing = [key for key in ("header", "key", "algorithm", "audience") if not found.get(key)]
+    missing = [one for one in ("header", "key", "algorithm", "audience") if one not in table]
     if missing:
-        reader.mistake(place, f"identity lacks {', '.join(missing)}.")
-    if found.get("algorithm") not in (None, "ES256", "RS256", "EdDSA"):
-        reader.mistake((*place, "algorithm"), "algorithm must be ES256, RS256 or EdDSA.")
+        reader.mistake(place, f"identity lacks {', '.join(missing)}. Write what the proxy's is.")
     if not behind:
         reader.mistake(place, "identity needs behind_proxy = true: a proxy sets its header.")
-    if found.get("key"):
-        file = reader.path.parent / found["key"]
-        found["key"] = reader.attempt((*place, "key"), lambda: file.read_text("ascii"), "")
-    return found
+    given = {one: reader.text(table, place, one) for one in OF_IDENTITY}
+    given["algorithm"] = reader.choice(table, place, "algorithm", ALGORITHMS)
+    given["claim"] = given["claim"] or "email"
+    where = (*place, "key")
+    file = reader.path.parent / (given["key"] or "")
+    given["key"] = given["key"] and reader.attempt(
+        where, lambda: file.read_text("utf-8", "replace")
+    )
+    identity = Identity(**given)
+    if identity.key:
+        reader.attempt(where, lambda: identity.keys)
+    return identity
 
 
 def _shares(
@@ -300,7 +252,8 @@ def _shares(
         if name not in declared:
             reader.mistake(where, f"{name!r} is no data set.{argument_hint(name, declared)}")
         elif not _is_number(share) or not 0 < share < math.inf:
-            reader.mistake(where, f"share ({shown_value(share)}) of {name!r} must be an epsilon.")
+            said = reader.shown(share, ())
+            reader.mistake(where, f"share ({said}) of {name!r} must be a number above 0.")
         elif share > totals.get(name, math.inf):
             reader.mistake(
                 where,
@@ -324,109 +277,163 @@ def _add_analyst(
     groups: Mapping[str, Mapping[str, float]],
     totals: Mapping[str, float],
     declared: Sequence[str],
+    has_identity: bool,
 ) -> None:
     place: Place = ("analyst", name)
     table = reader.table(given, place, OF_ANALYST)
-    if not ANALYST.fullmatch(name):
-        reader.mistake(place, f"analyst {name!r} must have a name of letters, digits and .@+-_")
+    if not isinstance(given, Mapping):
+        return
+    if TOKEN in name or not ANALYST.fullmatch(name):
+        said = "a token" if TOKEN in name else repr(name[:100])
+        reader.mistake(
+            place, f"an analyst cannot be called {said}. Use letters, digits and the signs .@+-_"
+        )
+        return
     if name.casefold() in map(str.casefold, analysts):
         reader.mistake(place, f"analyst {name!r} is there twice. Case does not tell names apart.")
-    token = reader.text(table, place, "token", "")
-    if not HASHED.fullmatch(token):
-        reader.mistake(
-            (*place, "token"),
-            f"token of {name!r} is no hash. Run 'dpframe token {name}', and write the hash that it "
-            "prints.",
-        )
-    elif token in [one.token for one in analysts.values()]:
+    token = table.get("token", "")
+    _check_token(reader, place, token, has_identity)
+    if token and token in [one.token for one in analysts.values()]:
         reader.mistake((*place, "token"), f"token of {name!r} is another analyst's, too. Make one.")
     group = reader.text(table, place, "group")
     if group is not None and group not in groups:
         reader.mistake(
-            (*place, "group"), f"{group!r} is no group.{argument_hint(group, [*groups])}"
+            (*place, "group"), f"{group!r} is no group. Write [group.{group}], or leave it out."
         )
+    owner = reader.flag(table, place, "owner")
+    if not (owner or "shares" in table or "group" in table):
+        reader.mistake(place, f"analyst {name!r} has no share. Write shares = {{ NAME = 1.0 }}.")
     analysts[name] = Analyst(
         name=name,
-        token=token,
+        token=token if isinstance(token, str) else "",
         group=group,
         shares=_shares(reader, table, place, totals, declared),
         group_shares=groups.get(group or "", {}),
-        owner=reader.flag(table, place, "owner"),
+        owner=owner,
     )
+
+
+def _check_token(reader: PolicyReader, place: Place, token: Any, has_identity: bool) -> None:
+    """Note what is no hash of a token, and show no token. Without one a proxy says who asks."""
+    name, where = place[1], (*place, "token")
+    if (token == "" and has_identity) or (isinstance(token, str) and HASHED.fullmatch(token)):
+        return
+    advice = f"Run 'dpframe token {name}', and write the hash that it prints."
+    if isinstance(token, str) and token.startswith(TOKEN):
+        advice = f"Whoever read this file has it. {advice}"
+        reader.mistake(where, f"token of {name!r} looks like the token itself, no hash. {advice}")
+    else:
+        said = "is missing" if token == "" else "is no hash of a token"
+        reader.mistake(where, f"token of {name!r} {said}. {advice}")
 
 
 # -- data sets -------------------------------------------------------------------------------------
 
 
 def _data_set(reader: PolicyReader, name: str, given: Any) -> DataSet | None:
+    """A data set; None, with a mistake noted, without a source or totals."""
     place: Place = ("data", name)
     table = reader.table(given, place, OF_DATA)
     if not NAME.fullmatch(name):
         reader.mistake(place, f"data set {name!r} must have a name that SQL can read, as sales_2.")
-    if "source" not in table:
-        reader.mistake(place, f"data set {name!r} has no source. Write source = 'sales.parquet'.")
-        return None
-    source = _source(reader, table["source"], (*place, "source"))
-    types = None if source is None else _column_types(reader, source, (*place, "source"), name)
-    totals = reader.attempt(place, lambda: checked_total(table.get("epsilon"), table.get("delta")))
-    if types is None or source is None or totals is None:
-        return None
-    columns = {column.casefold(): column for column in types}
+    with ExitStack() as opening:
+        source, rows = None, None
+        if "source" not in table:
+            reader.mistake(place, f"data set {name!r} has no source. Write source = 'FILE'.")
+        elif (source := _source(reader, table["source"], (*place, "source"))) is not None:
+            opened = source.open("")
+            rows = reader.attempt((*place, "source"), lambda: opening.enter_context(opened))
+        return _data_set_of(reader, name, table, source, rows)
 
-    def column(key: str, value: str) -> str | None:
-        if value not in types:
-            near = argument_hint(value, [*types])
-            reader.mistake((*place, key), f"{key} names {value!r}, which no column has.{near}")
-            return None
-        return value
 
-    user = reader.text(table, place, "user")
-    user = None if user is None else column("user", user)
-    period = reader.text(table, place, "period")
-    period = None if period is None else column("period", period)
-    filters = [one for one in reader.names(table, place, "filters") if column("filters", one)]
+def _data_set_of(
+    reader: PolicyReader, name: str, table: dict[str, Any], source: Source | None, rows: Any
+) -> DataSet | None:
+    place: Place = ("data", name)
+    types = None
+    if rows is not None:
+        types = reader.attempt((*place, "source"), lambda: _types_of(rows))
+    epsilon, delta = _totals(reader, table, place)
+
+    def column(where: Place, value: str) -> bool:
+        """Whether a column exists, or nothing is known of any."""
+        if types is None or value in types:
+            return True
+        near = argument_hint(value, [*types])
+        reader.mistake(where, f"{place[-1]} has no column {value!r} for {where[2]}.{near}")
+        return False
+
+    def one_column(key: str) -> str | None:
+        value = reader.text(table, place, key)
+        return value if value is None or column((*place, key), value) else None
+
+    user, period = one_column("user"), one_column("period")
+    zone = reader.text(table, place, "zone")
+    filters = [
+        one
+        for i, one in enumerate(reader.names(table, place, "filters"))
+        if column((*place, "filters", str(i)), one)
+    ]
     levels = []
-    for text in reader.names(table, place, "levels"):
-        level = reader.attempt((*place, "levels"), lambda text=text: as_hierarchy(text, "levels"))
-        if level is None or None in [column("levels", one) for one in level.source_columns]:
+    for i, text in enumerate(reader.names(table, place, "levels")):
+        where = (*place, "levels", str(i))
+        level = reader.attempt(where, partial(as_hierarchy, text, "levels"))
+        if level is None or not all(column(where, one) for one in level.source_columns):
             continue
-        kinds = tuple(types[one] for one in level.source_columns)
-        reader.attempt(
-            (*place, "levels"), lambda level=level, kinds=kinds: level.check_types(kinds)
-        )
+        if user in level.source_columns:
+            reader.mistake(
+                where,
+                f"level {text!r} names users, and a group of one is never shown. Leave it out.",
+            )
+        if types is not None:
+            kinds = tuple(types[one] for one in level.source_columns)
+            reader.attempt(where, partial(level.check_types, kinds))
         levels.append(level)
-    bounds = _bounds(reader, table, place)
-    measured = [one for text in bounds for one in _bounded_columns(text) if column("bounds", one)]
-    epsilon, delta = totals
-    largest = reader.number(table, place, "largest", min(epsilon, 1.0), 1e-6, epsilon)
-    default = reader.number(table, place, "default", min(largest, 0.1), 1e-6, largest)
-    questions = reader.names(table, place, "questions") or list(QUESTIONS_SERVED)
-    for one in questions:
+    if not table.get("levels"):
+        reader.mistake(place, f"data set {name!r} has no levels. Write levels = ['COLUMN'].")
+    bounds = {
+        text: pair
+        for text, pair in _bounds(reader, table, place).items()
+        if not (one := bounded_column(text)) or column((*place, "bounds", text), one)
+    }
+    largest = reader.number(
+        table, place, "largest", min(epsilon, 1.0), 1e-6, epsilon, whose=", the total epsilon"
+    )
+    default = reader.number(
+        table, place, "default", min(largest, 0.1), 1e-6, largest, whose=", its largest"
+    )
+    questions = reader.names(table, place, "questions") or [*QUESTIONS_SERVED]
+    for i, one in enumerate(questions):
         if one not in QUESTIONS_SERVED:
             hint = argument_hint(one, QUESTIONS_SERVED)
-            reader.mistake((*place, "questions"), f"{one!r} is no question here.{hint}")
-    named = [one for level in levels for one in level.source_columns]
-    named += [*measured, *filters, *[one for one in (user, period) if one is not None]]
-    if not levels:
-        reader.mistake(place, f"data set {name!r} has no levels. Write levels = ['country'].")
-    accountant = reader.text(table, place, "accountant", "sum")
-    if accountant not in ("sum", "pld"):
-        reader.mistake((*place, "accountant"), f"accountant ({accountant!r}) must be sum or pld.")
+            reader.mistake((*place, "questions", str(i)), f"{one!r} is no question here.{hint}")
+    if zone is not None and period is None:
+        reader.mistake((*place, "zone"), "zone is of the column of periods. Write period, too.")
+    keys = _key_lists(reader, table, place, levels)
+    public = _public_tables(reader, table, place)
+    if types is not None:
+        _try_period(reader, place, rows, period, zone)
+        if levels and user == table.get("user"):
+            _try_bounds(reader, place, rows, {"by": levels[0].spec, "user": user}, bounds)
+    named = [*(one for level in levels for one in level.source_columns), *filters, user, period]
+    named += map(bounded_column, bounds)
+    if types is None or source is None or not {"epsilon", "delta"} <= {*table}:
+        return None
     return DataSet(
         name=name,
         source=source,
-        columns={one: types[one] for one in columns.values() if one in named},
+        columns={one: kind for one, kind in types.items() if one in named},
         user=user,
         levels=tuple(levels),
         bounds=bounds,
         filters=tuple(filters),
         period=period,
-        zone=reader.text(table, place, "zone"),
-        public=_public_tables(reader, table, place),
-        keys=_key_lists(reader, table, place),
+        zone=zone,
+        public=public,
+        keys=keys,
         epsilon=epsilon,
         delta=delta,
-        accountant=accountant,
+        accountant=reader.choice(table, place, "accountant", ACCOUNTANTS),
         largest=largest,
         default=default,
         state=reader.text(table, place, "state", "1"),
@@ -435,54 +442,101 @@ def _data_set(reader: PolicyReader, name: str, given: Any) -> DataSet | None:
     )
 
 
+def _types_of(rows: Any) -> dict[str, str]:
+    return dict(table_columns({"rows": rows})["rows"].types)
+
+
+def _totals(reader: PolicyReader, table: Mapping[str, Any], place: Place) -> tuple[float, float]:
+    """Epsilon and delta of the ledger; NO_TOTAL where they are wrong."""
+    found = []
+    for key, example in (("epsilon", 1.0), ("delta", 1e-5)):
+        if key not in table:
+            why = "the total of all its answers"
+            reader.mistake(place, f"{place[1]} has no {key}, {why}. Write {key} = {example:g}.")
+            found.append(NO_TOTAL)
+            continue
+        one: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5, key: table[key]}
+        total = reader.attempt((*place, key), partial(checked_total, **one))
+        found.append(NO_TOTAL if total is None else total[key == "delta"])
+    return found[0], found[1]
+
+
+def _try_period(
+    reader: PolicyReader, place: Place, rows: Any, period: str | None, zone: str | None
+) -> None:
+    """Note a column that no period can be read from. No row is read."""
+    if period is not None:
+        key = "period" if zone is None else "zone"
+        parts = (period, "2026-01", zone) if zone is not None else (period, "2026-01")
+        reader.attempt((*place, key), lambda: period_reading(rows, as_period(parts)))
+
+
 def _source(reader: PolicyReader, given: Any, place: Place) -> Source | None:
     if isinstance(given, Mapping):
         given = reader.table(given, place, SOURCE_KEYS)
     elif not isinstance(given, str):
-        reader.mistake(place, f"source must be a file or a table; got {shown_value(given)}.")
+        reader.mistake(
+            place,
+            f"{place[-1]} must be a file or a table, such as 'sales.parquet'; got "
+            f"{reader.shown(given, place)}.",
+        )
         return None
     found: Source | None = reader.attempt(
-        place, lambda: as_source(given, reader.path.parent, "the source")
+        place, lambda: as_source(given, reader.path.parent, place[-1])
     )
-    return found
-
-
-def _column_types(
-    reader: PolicyReader, source: Source, place: Place, name: str
-) -> dict[str, str] | None:
-    """Columns and types of a source. No row is read."""
-
-    def read() -> dict[str, str]:
-        with source.open("") as opened:
-            return dict(table_columns({name: opened})[name.casefold()].types)
-
-    found: dict[str, str] | None = reader.attempt(place, read)
     return found
 
 
 def _bounds(
     reader: PolicyReader, table: Mapping[str, Any], place: Place
 ) -> dict[str, tuple[Any, Any]]:
-    where = (*place, "bounds")
-    given = reader.table(table.get("bounds", {}), where, None)
-    bounds: dict[str, tuple[Any, Any]] = reader.attempt(where, lambda: checked_bounds(given), {})
-    for name, (lower, upper) in bounds.items():
-        plain = _is_number(lower) and _is_number(upper)
-        if plain and not -math.inf < lower < upper < math.inf:
+    """Bounds by what they are of; those of numbers rise."""
+    where, out = (*place, "bounds"), {}
+    for name, given in reader.table(table.get("bounds", {}), where, None).items():
+        pair: list[Any] = given if isinstance(given, list) and len(given) == 2 else [True]
+        if any(
+            isinstance(end, bool) or not isinstance(end, str | date | int | float) for end in pair
+        ):
             reader.mistake(
-                (*where, name), f"bounds of {name!r} ({lower}, {upper}) must be two rising numbers."
+                (*where, name), f"bounds of {name!r} must be two values, such as [0, 500]."
             )
-    return bounds
+        elif all(map(_is_number, pair)) and not -math.inf < pair[0] < pair[1] < math.inf:
+            said = f"bounds of {name!r} ({pair[0]}, {pair[1]})"
+            reader.mistake((*where, name), f"{said} must be two numbers, the lower one first.")
+        else:
+            ends = [str(end) if isinstance(end, date) else end for end in pair]
+            out[name] = (ends[0], ends[1])
+    return out
 
 
-BOUNDED = re.compile(r"\s*[a-z_]+\s*\(\s*(.*?)\s*\)\s*")
+def _try_bounds(
+    reader: PolicyReader, place: Place, rows: Any, asked: Mapping[str, Any], bounds: Bounds
+) -> None:
+    """Note bounds that no measure of their column can have. No row is read."""
+    for name in bounds:
+        column = bounded_column(name)
+        kind = name.partition("(")[0].strip().lower() if column and "(" in name else ""
+        if not column or (kind and kind not in TAKES):
+            continue  # of rows, or of an aggregate that only queries have
+        kinds = [kind] if kind else ["sum", "median"]
+        at = ", 0.5" * (kind == "quantile")
+        texts = [f"{one}({quote_column(column)}{at})" for one in kinds]
+        found = [_mistake_of(rows, {**asked, "measures": one}, bounds) for one in texts]
+        if all(found):
+            reader.mistake((*place, "bounds", name), f"bounds of {name!r}: {found[0]}")
 
 
-def _bounded_columns(text: str) -> list[str]:
-    """The column of a key of ``bounds``: ``amount``, ``sum(amount)``; none of ``*``."""
-    found = BOUNDED.fullmatch(text)
-    column = text if found is None else found[1]
-    return [] if column in ("*", "") else [column.strip('"')]
+def _mistake_of(rows: Any, asked: Mapping[str, Any], bounds: Bounds) -> str:
+    """What a rollup of these arguments would say before it reads a row; empty if nothing."""
+    rollup = next(one for one in QUESTIONS if one.name == "rollup")
+    try:
+        measures = measures_from(asked["measures"], bounds)
+        plan = rollup.plan({"epsilon": 1.0, "delta": 1e-6, **asked, "measures": measures})
+        if rows is not None:
+            rollup.checked(rollup.declared(plan), without_rows(rows))
+    except DpframeError as error:
+        return str(error)
+    return ""
 
 
 def _public_tables(
@@ -490,66 +544,57 @@ def _public_tables(
 ) -> dict[str, pa.Table]:
     """Public tables, which stay in memory."""
     where = (*place, "public")
-    out = {}
+    out: dict[str, pa.Table] = {}
     for name, given in reader.table(table.get("public", {}), where, None).items():
-        source = _source(reader, given, (*where, name))
-        rows = source and reader.attempt((*where, name), lambda source=source: _rows_of(source))
-        if rows is not None:
-            out[name] = rows
+        rows = _rows_of(reader, given, (*where, name))
+        if rows is None:
+            continue
+        reader.attempt((*where, name), partial(Tables.of, {place[1]: rows}, {**out, name: rows}))
+        if reader.attempt((*where, name), partial(_types_of, rows)) and _has_twice(rows):
+            reader.mistake(
+                (*where, name),
+                f"public table {name!r} has a row twice, so that no key joins it. Drop one.",
+            )
+        out[name] = rows
     return out
 
 
-def _key_lists(reader: PolicyReader, table: Mapping[str, Any], place: Place) -> dict[str, Any]:
-    """Public lists of keys: lists in the policy, or the rows of a file."""
+def _has_twice(rows: pa.Table) -> bool:
+    """Whether two rows of a public table are equal, and have no value missing."""
+    named = [identifier(name) for name in rows.column_names]
+    whole = " AND ".join(f"{one} IS NOT NULL" for one in named)
+    statement = f"SELECT 1 FROM t WHERE {whole} GROUP BY {', '.join(named)} HAVING count(*) > 1"
+    return bool(_duck.select_from_tables({"t": rows}, statement, "a public table").num_rows)
+
+
+def _key_lists(
+    reader: PolicyReader, table: Mapping[str, Any], place: Place, levels: Sequence[Hierarchy]
+) -> dict[str, Any]:
+    """Public lists of keys: lists in the policy, or the rows of a file. Each fits a level."""
     where = (*place, "keys")
     out: dict[str, Any] = {}
     for name, given in reader.table(table.get("keys", {}), where, None).items():
-        if isinstance(given, list):
-            out[name] = given
+        rows = None if isinstance(given, list) else _rows_of(reader, given, (*where, name))
+        keys = given if rows is None else rows.to_pandas()
+        if not isinstance(keys, list) and rows is None:
             continue
-        source = _source(reader, given, (*where, name))
-        if source is None:
-            continue
-        rows = reader.attempt((*where, name), lambda source=source: _rows_of(source))
-        if rows is not None:
-            out[name] = rows.to_pandas()
+        asked = {"measures": "count", "keys": keys}
+        found = [_mistake_of(None, {**asked, "by": one.spec}, {}) for one in levels]
+        if found and all(found):
+            reader.mistake((*where, name), f"list {name!r} fits no level: {found[0]}")
+        out[name] = keys
     return out
 
 
-def _rows_of(source: Source) -> pa.Table:
+def _rows_of(reader: PolicyReader, given: Any, place: Place) -> pa.Table | None:
     """All rows of a public source."""
-    with source.open("") as opened:
-        return Tables(private={}, public={"rows": opened}).public_rows()["rows"]
+    source = _source(reader, given, place)
+    if source is None:
+        return None
 
+    def read() -> pa.Table:
+        with source.open("") as opened:
+            return Tables(private={}, public={"rows": opened}).public_rows()["rows"]
 
-DEMO = """# Flights from New York in 2013, which ship with dpframe. An aircraft is a user.
-[data.flights]
-source = {source}
-about = "Flights from New York City in 2013."
-user = "aircraft"
-levels = ["columns:origin,dest,carrier", "columns:carrier", "columns:dest", "date:date"]
-bounds = {{ hour = [0, 24], "distinct(dest)" = [0, 20] }}
-filters = ["hour", "date"]
-period = "date"
-epsilon = 10.0
-delta = 1e-5
-largest = 2.0
-default = 0.5
-
-[analyst.demo]
-token = "{token}"
-owner = true
-shares = {{ flights = 10.0 }}
-"""
-
-
-def write_demo(folder: str) -> tuple[Path, str]:
-    """Write the policy of the demonstration into a folder; return its path and a new token."""
-    place = Path(folder)
-    place.mkdir(mode=0o700, exist_ok=True)
-    token = make_token()
-    path = place / "policy.toml"
-    with resources.as_file(resources.files("dpframe") / "data" / "flights.parquet") as flights:
-        text = DEMO.format(source=json.dumps(str(flights)), token=hash_token(token))
-    path.write_text(text, encoding="utf-8")
-    return path, token
+    found: pa.Table | None = reader.attempt(place, read)
+    return found

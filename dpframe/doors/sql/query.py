@@ -27,7 +27,7 @@ from dpframe.common.calls import known_arguments, shown_value
 from dpframe.common.digest import seal_frame
 from dpframe.common.progress import step
 from dpframe.common.texts import identifier
-from dpframe.doors.sql.query_expressions import Columns
+from dpframe.doors.sql.query_expressions import Columns, Roles
 from dpframe.doors.sql.query_groups import (
     ANSWER,
     RECORD,
@@ -299,9 +299,11 @@ def read_call(
     private: Mapping[str, Columns],
     public: Mapping[str, Columns],
     given: Mapping[str, Any],
+    roles: Roles | None = None,
 ) -> SqlCall:
     """Read a query into a question, with the arguments ``user``, ``bounds``, ``epsilon``,
-    ``delta``, ``intervals`` and ``threshold``, each None where it is left out."""
+    ``delta``, ``intervals`` and ``threshold``, each None where it is left out. ``roles`` says what
+    columns may do."""
     known = dict(given)
     for option, value in query.options.items():
         name = {"privacy_unit_column": "user"}.get(option, option)
@@ -313,7 +315,9 @@ def read_call(
     user = None if known["user"] is None else column_name("user", known["user"])
     intervals = known["intervals"] is None or flag("intervals", known["intervals"])
     bounds = checked_bounds(known["bounds"])
-    question = read_question(query, private, public, user=user, bounds=bounds, intervals=intervals)
+    question = read_question(
+        query, private, public, user=user, bounds=bounds, intervals=intervals, roles=roles
+    )
     if user is not None and known.get("threshold") is not None:
         raise ParameterError(
             "threshold does not go with user in a query: groups are found in rounds. Leave it out."

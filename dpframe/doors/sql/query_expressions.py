@@ -14,7 +14,7 @@ a file, a setting, a variable or the clock, or waits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -169,6 +169,67 @@ class Columns:
 
     name: str
     types: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roles:
+    """What each column of the private table may do in a query, by names in small letters: be
+    grouped by, be measured, or stand in conditions. Joins may compare every column."""
+
+    group: frozenset[str]
+    measure: frozenset[str]
+    filter: frozenset[str]
+
+    @classmethod
+    def of(cls, *, group: Iterable[str], measure: Iterable[str], filter: Iterable[str]) -> Roles:
+        """Roles of columns, whatever the case of their names."""
+        given = (group, measure, filter)
+        return cls(
+            **{
+                role: frozenset(map(str.casefold, names))
+                for role, names in zip(MAY, given, strict=True)
+            }
+        )
+
+    def refusal(self, column: str, role: str) -> str:
+        """The message about a column that may not have a role, with those that it has."""
+        has = [words for one, words in MAY.items() if column in getattr(self, one)]
+        return (
+            f"{column!r} may not {MAY[role]}, by the policy. It may "
+            f"{' or '.join(has) or 'only be joined by'}."
+        )
+
+
+MAY = {"group": "be grouped by", "measure": "be measured", "filter": "stand in a condition"}
+"""Roles, and what they allow."""
+
+
+@dataclass(slots=True)
+class RowTable:
+    """A table of a FROM clause: its name there, and its columns, with the private columns that each
+    is made of. ``private`` says whether its rows are."""
+
+    alias: str
+    columns: dict[str, set[str]]
+    private: bool
+
+
+def origins(part: Any, tables: Sequence[RowTable], items: Sequence[Tree] = ()) -> set[str]:
+    """The private columns that an expression is made of, in small letters; more rather than less,
+    where a name could mean several things."""
+    found: set[str] = set()
+    for one in inner_trees(part):
+        names = [name.casefold() for name in one.get("column_names", ())]
+        meant = [table.columns[n] for table in tables for n in names if n in table.columns]
+        for table in tables:
+            if names == [table.alias]:  # a whole row
+                meant += table.columns.values()
+        if names and not meant:
+            others = [item for item in items if item["alias"].casefold() == names[0]]
+            rest = [item for item in items if item not in others]
+            meant += [origins(item, tables, rest) for item in others]
+        found |= set().union(*meant)
+    return found
 
 
 @dataclass(slots=True)

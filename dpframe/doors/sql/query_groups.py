@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from dpframe import _duck
 from dpframe.common.texts import identifier
-from dpframe.doors.sql.query_expressions import Columns, is_aggregate
+from dpframe.doors.sql.query_expressions import Columns, Roles, is_aggregate
 from dpframe.doors.sql.query_measures import (
     Bounds,
     MeasureReader,
@@ -148,6 +148,7 @@ def read_question(
     user: str | None,
     bounds: Bounds,
     intervals: bool,
+    roles: Roles | None = None,
 ) -> SqlQuestion:
     """Read a query into a question.
 
@@ -161,6 +162,8 @@ def read_question(
         Bounds of the values of sums, means and quantiles.
     intervals
         Whether ``NAME_lower`` and ``NAME_upper`` stand beside each aggregate.
+    roles
+        What columns of the private table may do; None allows all.
 
     Raises
     ------
@@ -168,7 +171,7 @@ def read_question(
         The query cannot be answered privately, or something is missing. It names the part of the
         query, its place, and what to write instead.
     """
-    reader = RowReader(query, private, public, user)
+    reader = RowReader(query, private, public, user, roles)
     kind = reader.kind_of_query(query.tree, {})
     if kind == "rows":
         raise ParameterError(
@@ -229,8 +232,10 @@ class GroupReader:
         self._groups: list[Tree] = []
         self._keys: list[str] = []
         self._sets = self._read_sets()
+        for part in self._groups:
+            reader.check_role(part, "group", self._from, items)
         shown = {id(item): name for item, name in zip(items, self._names, strict=True)}
-        self._measures = MeasureReader(reader, shown, self._keys, self._user, bounds)
+        self._measures = MeasureReader(reader, shown, self._keys, self._user, bounds, self._from)
 
     # -- keys ---------------------------------------------------------------------------------
 
@@ -393,6 +398,8 @@ class GroupReader:
         if self._user is not None:
             values.append(make_column(USER, self._user))
         condition = None if where is None else reader.condition(where)
+        if where is not None:
+            reader.check_role(where, "filter", self._from, self._node["select_list"])
         plain = make_select([*keys, *values], self._from, condition)
         kinds = dict(reader.bind_select(plain))
         asked = [{**one, "alias": name} for name, one in named]

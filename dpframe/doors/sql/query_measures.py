@@ -105,6 +105,8 @@ class MeasureReader:
     keys: Sequence[str]
     user: str | None
     bounds: Bounds
+    table: Tree
+    """The tables of rows that aggregates are of."""
     values: dict[str, Tree] = field(default_factory=dict)
     measures: dict[str, QueryMeasure] = field(default_factory=dict)
     calls: dict[str, Tree] = field(default_factory=dict)
@@ -118,6 +120,7 @@ class MeasureReader:
         for known, number in self.answered:
             if known == key:
                 return number
+        self._check_roles(call)
         name = self._read(call)
         number = [*self.measures].index(name)
         self.answered.append((key, number))
@@ -125,6 +128,29 @@ class MeasureReader:
 
     def _refuse(self, call: Tree, why: str) -> ParameterError:
         return self.rows.query.refuse(call, why)
+
+    def _check_roles(self, call: Tree) -> None:
+        """Raise ParameterError if the policy keeps a column out of an aggregate, or of a condition
+        in it. Users are counted everywhere."""
+        name, of = call["function_name"].lower(), [*arguments(call)]
+        of += [one["expression"] for one in call["order_bys"]["orders"]]
+        conditions = [call["filter"]] if call["filter"] else []
+        if name in ("count_if", "countif"):
+            conditions, of = conditions + of, []
+
+        def keep(part: Tree) -> Tree | None:
+            if part.get("class") != "CASE":
+                return None
+            checks = part["case_checks"]
+            conditions.extend(one["when_expr"] for one in checks)
+            ends = [*(one["then_expr"] for one in checks), part["else_expr"]]
+            return {"children": rebuild(ends, keep)}
+
+        if not (call["distinct"] and self.rows.is_user(column_name(of[0]) or "")):
+            for part in of:
+                self.rows.check_role(part, "measure", self.table, made=rebuild(part, keep))
+        for part in conditions:
+            self.rows.check_role(part, "filter", self.table)
 
     def _read(self, call: Tree) -> str:
         called = call["function_name"].lower()
@@ -239,9 +265,9 @@ class MeasureReader:
         found = self._given_bounds(call, of) or self._bounds_of_constants(call, of, kind)
         if found is None:
             whose = "a row has" if self.user is None else "a user has at a row of the result"
+            advice = "Ask who wrote the policy." if self.rows.roles else self._advice(call, of)
             raise self._refuse(
-                call,
-                f"bounds are missing, the least and most that {whose}. {self._advice(call, of)}",
+                call, f"bounds are missing, the least and most that {whose}. {advice}"
             )
         if all(isinstance(one, int | float) for one in found) and not found[0] < found[1]:
             raise self._refuse(call, "its lower bound must be below its upper bound.")

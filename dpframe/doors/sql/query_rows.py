@@ -8,11 +8,11 @@ stays one record. Users are a column of ours, which no query can name, and every
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -22,7 +22,10 @@ from dpframe.doors.sql.query_expressions import (
     ELSEWHERE,
     Columns,
     ExpressionReader,
+    Roles,
+    RowTable,
     is_aggregate,
+    origins,
 )
 from dpframe.doors.sql.query_tree import (
     Tree,
@@ -93,9 +96,12 @@ Scope = Mapping[str, "tuple[Kind, Tree, Scope]"]
 
 @dataclass(slots=True)
 class RowReader(ExpressionReader):
-    """Reads the private side of a query. Public keys that have to be checked gather in ``keys``."""
+    """Reads the private side of a query. Public keys that have to be checked gather in ``keys``.
+
+    ``roles`` says what columns may do; None allows all."""
 
     user: str | None = None
+    roles: Roles | None = None
     keys: list[PublicKey] = field(default_factory=list)
     asked: list[tuple[Tree, Scope]] = field(default_factory=list)
 
@@ -194,6 +200,8 @@ class RowReader(ExpressionReader):
         if self.user is not None:
             items = [_without_user(one, _public_names(table)) for one in items]
             items.append(make_column(USER))
+        if where is not None:
+            self.check_role(where, "filter", table, items)
         return make_select(items, table, None if where is None else self.condition(where))
 
     def _read_item(self, item: Tree) -> Tree:
@@ -302,6 +310,77 @@ class RowReader(ExpressionReader):
         if not pairs:
             raise self.query.refuse(first_placed(join), KEYS_ALONE)
         return pairs
+
+    # -- what columns may do --------------------------------------------------------------------
+
+    def check_role(
+        self,
+        part: Tree,
+        role: str,
+        table: Tree,
+        items: Sequence[Tree] = (),
+        made: Tree | None = None,
+    ) -> None:
+        """Raise ParameterError if an expression is made of a private column without a role.
+
+        ``table`` holds the rows, and ``items`` are selected beside the expression: it may use their
+        names. ``made`` is what to look at in its place.
+        """
+        if self.roles is None:
+            return
+        allowed: frozenset[str] = getattr(self.roles, role)
+        for column in sorted(origins(made or part, self._made_of(table), items) - allowed):
+            raise self.query.refuse(part, self.roles.refusal(column, role))
+
+    def _made_of(self, table: Tree) -> list[RowTable]:
+        """The tables of a FROM clause, and of which private columns theirs are made.
+
+        What a join adds follows from the column that it compares.
+        """
+        renamed = table.get("column_name_alias") or ()
+        if table["type"] == "JOIN":
+            sides = [self._made_of(table[side]) for side in ("left", "right")]
+            compared: list[Any] = [table.get("condition")]
+            compared += [make_column(name) for name in table.get("using_columns") or ()]
+            keys = origins(compared, [*sides[0], *sides[1]])
+            for one in sides[0] + sides[1]:
+                if not one.private:
+                    one.columns.update({name: found | keys for name, found in one.columns.items()})
+            return [*sides[0], *sides[1]]
+        alias, columns = table["alias"].casefold(), {}
+        private = any(one.get("table_name") == PRIVATE for one in inner_trees(table))
+        if table["type"] == "BASE_TABLE":
+            name = table["table_name"]
+            known = self.asked_table.types if private else self.public[name.casefold()].types
+            columns = {c.casefold(): {c.casefold()} if private else set() for c in known}
+        elif table["type"] == "SUBQUERY":
+            columns = self._selected(table["subquery"]["node"])
+        if renamed:
+            own = zip((*map(str.casefold, renamed),), columns.values(), strict=False)
+            columns = dict(own) | dict([*columns.items()][len(renamed) :])
+        return [RowTable(alias, columns, private)]
+
+    def _selected(self, node: Tree) -> dict[str, set[str]]:
+        """The columns of a SELECT of rows, and of which private columns they are made."""
+        inside, items = self._made_of(node["from_table"]), node["select_list"]
+        columns: dict[str, set[str]] = {}
+        for item in items:
+            if item["class"] != "STAR":
+                columns[item["alias"].casefold() or str(column_name(item)).casefold()] = origins(
+                    item, inside, items
+                )
+                continue
+            own = [
+                one.columns for one in inside if item["relation_name"].casefold() in ("", one.alias)
+            ]
+            for given in own:
+                columns |= given
+            for renamed in item["rename_list"]:
+                old = renamed["key"]["column"].casefold()
+                columns[renamed["value"].casefold()] = columns.get(old, set())
+            for replaced in item["replace_list"]:
+                columns[replaced["key"].casefold()] = origins(replaced, inside, items)
+        return columns
 
     @property
     def asked_table(self) -> Columns:
