@@ -34,6 +34,8 @@ SPECIAL = {
     "asking/measure_texts.py": "what answers a question that no measure does",
     "__init__.py": "compare_prefix_trees, tree_rollup_sql, Generator",
     "doors/warehouse.py": "tree_rollup_sql",
+    "doors/gateway/policy.py": "which questions a gateway answers",
+    "doors/gateway/client.py": "which questions a gateway answers",
     "doors/cli/questions.py": "short helps, options that are files, rows of a generator, and the "
     "command prefix-tree without a report",
     "doors/sql/statements.py": "rows of a generator",

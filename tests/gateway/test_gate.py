@@ -28,6 +28,7 @@ failures = 2
 source = "sales.parquet"
 levels = ["columns:country,city", "number:paid?lower=0&upper=64"]
 bounds = {{ paid = [0, 50] }}
+filters = ["paid"]
 epsilon = 20
 delta = 1e-4
 largest = 4

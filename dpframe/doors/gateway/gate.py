@@ -27,7 +27,7 @@ from dpframe.common.digest import CHANGE
 from dpframe.doors.gateway.policy import Analyst, DataSet, Policy
 from dpframe.doors.gateway.policy_questions import (
     NAMED,
-    Asked,
+    GateQuestion,
     coarser_rows,
     empty_rows,
     read_arguments,
@@ -137,8 +137,8 @@ class Gate:
             self._opened = opening.pop_all()
         self._slots = threading.BoundedSemaphore(COUNTED)
         self._empty = {name: empty_rows(data) for name, data in policy.data.items()}
-        self._read: OrderedDict[str, Asked] = OrderedDict()
-        self._replies: WeakKeyDictionary[Asked, Reply] = WeakKeyDictionary()
+        self._read: OrderedDict[str, GateQuestion] = OrderedDict()
+        self._replies: WeakKeyDictionary[GateQuestion, Reply] = WeakKeyDictionary()
         self._lock = threading.Lock()
         self.log: deque[dict[str, Any]] = deque(maxlen=2000)
 
@@ -263,7 +263,7 @@ class Gate:
 
     def _stored(
         self, analyst: Analyst, data: DataSet, release: object
-    ) -> tuple[StoredResult, Asked]:
+    ) -> tuple[StoredResult, GateQuestion]:
         """A stored result, and its question as the policy reads it today."""
         ledger = self._ledgers[data.name]
         stored = ledger.find(release) if isinstance(release, str) else None
@@ -346,7 +346,7 @@ class Gate:
         self._memory.forget_failures(analyst, data.name)
         self._note({"analyst": owner.name, "data": data.name, "of": analyst}, "reopened")
 
-    def _free(self, analyst: Analyst, asked: Asked) -> tuple[Reply | None, Asked]:
+    def _free(self, analyst: Analyst, asked: GateQuestion) -> tuple[Reply | None, GateQuestion]:
         """The reply of a stored release of this question or of a finer one, and the question that
         it answered; None and this question where nothing is stored."""
         reply = self._replies.get(asked) or self._replay(asked)
@@ -362,7 +362,7 @@ class Gate:
                     ), finer
         return reply, asked
 
-    def _replay(self, asked: Asked) -> Reply | None:
+    def _replay(self, asked: GateQuestion) -> Reply | None:
         """The reply of a release that is stored; None if there is none."""
         stored = self._ledgers[asked.data.name].find(asked.name)
         if stored is None:
@@ -373,12 +373,12 @@ class Gate:
             self._replies[asked] = reply
         return reply
 
-    def _ledger_of(self, analyst: Analyst, asked: Asked) -> SharedLedger:
+    def _ledger_of(self, analyst: Analyst, asked: GateQuestion) -> SharedLedger:
         data, said = asked.data, {"question": asked.question, "arguments": asked.given}
         ledger, shares = self._ledgers[data.name], self._shares[data.name]
         return SharedLedger.of(ledger, analyst, data, shares, said)
 
-    def _draw(self, analyst: Analyst, asked: Asked, began: float) -> Reply:
+    def _draw(self, analyst: Analyst, asked: GateQuestion, began: float) -> Reply:
         data, ledger = asked.data, self._ledger_of(analyst, asked)
         if self._memory.failures(analyst.name, data.name) >= self.policy.failures:
             raise ClosedError(CLOSED.format(name=data.name))
@@ -423,7 +423,7 @@ class Gate:
         question: object,
         arguments: Any,
         explains: bool = False,
-    ) -> Asked:
+    ) -> GateQuestion:
         """Check a question by the policy. No row is read."""
         data = self.data_of(analyst, name)
         if not isinstance(question, str) or question not in data.questions:
@@ -463,7 +463,7 @@ class Gate:
         return asked
 
 
-def _reply(asked: Asked, released: Any, free: str | None) -> Reply:
+def _reply(asked: GateQuestion, released: Any, free: str | None) -> Reply:
     table = asked.finish(released)
     return Reply(name=asked.name, table=table, receipt=_facts(table), free=free)
 

@@ -38,7 +38,7 @@ SQL_ARGUMENTS = ("query", "epsilon", "delta", "intervals", "threshold", "confide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
-class Asked:
+class GateQuestion:
     """A question that the policy allows, read once.
 
     Parameters
@@ -85,7 +85,7 @@ def release_of(question: str, data: DataSet, request: Mapping[str, Any], about: 
     return f"{data.name}-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
 
 
-def _planning(
+def _planning_arguments(
     data: DataSet, known: Sequence[str], given: Mapping[str, Any], explains: bool
 ) -> tuple[dict[str, Any], Any]:
     """Arguments with what the policy sets, and the error that an explanation looks for."""
@@ -143,12 +143,12 @@ def read_arguments(
     empty: pa.Table,
     given: Mapping[str, Any],
     explains: bool,
-) -> Asked:
+) -> GateQuestion:
     """A question of the library, as a data set allows it. ``empty`` has the columns of the data
     set, and no row."""
     derives = flag("derive", given.get("derive", True)) and question.name == "rollup"
     given = {key: value for key, value in given.items() if key != "derive"}
-    planning, error = _planning(data, [*question.plan_arguments], given, explains)
+    planning, error = _planning_arguments(data, [*question.plan_arguments], given, explains)
     if data.user is not None:
         planning["user"] = data.user
     _use_lists(data, planning)
@@ -177,7 +177,7 @@ def read_arguments(
     def explain(ledger: Ledger) -> Any:
         return explain_plan(question, question.declared(asked), found, explained_scope, ledger)
 
-    return Asked(
+    return GateQuestion(
         name=release_of(question.name, data, asked.request, about),
         data=data,
         question=question.name,
@@ -213,7 +213,7 @@ def _finer(data: DataSet, hierarchy: Hierarchy, given: Mapping[str, Any]) -> lis
     return out
 
 
-def coarser_rows(asked: Asked, finer: pa.Table, name: str) -> pa.Table:
+def coarser_rows(asked: GateQuestion, finer: pa.Table, name: str) -> pa.Table:
     """The levels of a question in the rows of a finer one, with a line in the card that says so."""
     frame, receipt = finer.to_pandas(), receipt_in_metadata(finer.schema.metadata)
     assert receipt is not None
@@ -263,9 +263,9 @@ def _check_allowed(data: DataSet, asked: Any, planning: Mapping[str, Any]) -> No
             )
 
 
-def read_sql(data: DataSet, given: Mapping[str, Any], explains: bool) -> Asked:
+def read_sql(data: DataSet, given: Mapping[str, Any], explains: bool) -> GateQuestion:
     """A query in SQL, as a data set allows it."""
-    planning, error = _planning(data, SQL_ARGUMENTS, given, explains)
+    planning, error = _planning_arguments(data, SQL_ARGUMENTS, given, explains)
     period = planning.pop("period", None)
     text = planning.pop("query", None)
     if not isinstance(text, str):
@@ -308,7 +308,7 @@ def read_sql(data: DataSet, given: Mapping[str, Any], explains: bool) -> Asked:
         shown = explain_plan(question, question.declared(asked), found, about, ledger)
         return replace(shown, advice=(call.line, *shown.advice))
 
-    return Asked(
+    return GateQuestion(
         name=release_of("sql", data, request, about),
         data=data,
         question="sql",

@@ -34,7 +34,7 @@ Interval = tuple[int, int, int, int]
 
 
 @dataclass(slots=True)
-class Spent:
+class ShareSpending:
     """What a holder of a share has spent: epsilon and delta in units, by axis of periods.
 
     As in a ledger, charges of disjoint periods do not add up: the fullest moment of an axis counts.
@@ -70,7 +70,9 @@ class Spent:
         if axis is None or first is None or last is None:
             now = self.units()
             return now[0] + cost[0], now[1] + cost[1]
-        more = Spent([*self.all_data], {**self.periods, axis: [*self.periods.get(axis, ())]})
+        more = ShareSpending(
+            [*self.all_data], {**self.periods, axis: [*self.periods.get(axis, ())]}
+        )
         more.add(cost, axis, first, last)
         return more.units()
 
@@ -170,7 +172,7 @@ class Shares:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._read = 0
-        self._spent: dict[str, Spent] = {}
+        self._spent: dict[str, ShareSpending] = {}
 
     def check(self, db: Any, ledger: SharedLedger, charge: Charge, profile: Any) -> None:
         """Raise OverBudgetError if a charge fits the total and not the shares; or not the total."""
@@ -182,9 +184,9 @@ class Shares:
         with self._lock:
             self._refresh(db)
             for holder, share, words in holders(analyst, data):
-                known = self._spent.get(holder, Spent())
+                known = self._spent.get(holder, ShareSpending())
                 after = known.with_charge(cost, entry.axis, entry.first, entry.last)
-                if not _within(after, share, data, known.charges + 1):
+                if not _fits_share(after, share, data, known.charges + 1):
                     left = max(0.0, share - float_amount(known.units()[0], EPSILON_UNIT))
                     raise OverBudgetError(
                         f"{words} of {data.name!r} has epsilon {left:.4g} of {share:g} left. Ask "
@@ -200,7 +202,7 @@ class Shares:
         with self._lock:
             self._refresh(db)
             for holder, share, words in holders(ledger.analyst, data):
-                known = self._spent.get(holder, Spent())
+                known = self._spent.get(holder, ShareSpending())
                 units = known.units(), known.with_charge(charge.units, axis, first, last)
                 room = (
                     units_up(share, EPSILON_UNIT),
@@ -210,7 +212,7 @@ class Shares:
                     spending_of((max(0, room[0] - one[0]), max(0, room[1] - one[1])))
                     for one in units
                 )
-                fits = _within(units[1], share, data, known.charges + 1)
+                fits = _fits_share(units[1], share, data, known.charges + 1)
                 rooms.append(Room(words, spending_of(units[0]), left, after, fits))
         return rooms
 
@@ -218,7 +220,7 @@ class Shares:
         """What a holder has spent: epsilon and delta."""
         with self._lock:
             self._refresh(db)
-            epsilon, delta = self._spent.get(holder, Spent()).units()
+            epsilon, delta = self._spent.get(holder, ShareSpending()).units()
         return float_amount(epsilon, EPSILON_UNIT), float_amount(delta, DELTA_UNIT)
 
     def _refresh(self, db: Any) -> None:
@@ -232,7 +234,7 @@ class Shares:
             self._read = number
             for holder in [f"analyst {analyst}"] + [f"group {group}"] * (group is not None):
                 if analyst is not None and under is None:
-                    spent = self._spent.setdefault(holder, Spent())
+                    spent = self._spent.setdefault(holder, ShareSpending())
                     spent.add((epsilon, delta), axis, first, last)
 
 
@@ -247,7 +249,7 @@ def holders(analyst: Analyst, data: DataSet) -> list[tuple[str, float, str]]:
     return out
 
 
-def _within(spent: tuple[int, int], share: float, data: DataSet, charges: int) -> bool:
+def _fits_share(spent: tuple[int, int], share: float, data: DataSet, charges: int) -> bool:
     """Whether units are within a share. Delta has the part of its total that epsilon has. Each
     charge was rounded up by less than a unit."""
     room = units_up(share, EPSILON_UNIT), units_up(data.share_of_delta(share), DELTA_UNIT)
