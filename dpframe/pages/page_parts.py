@@ -76,12 +76,12 @@ def html_document(
         raise ParameterError(f"title ({title!r}) must be text that UTF-8 can write.")
     notes = (*promise, *user_notes(receipt))
     said = "".join(f"<li>{html.escape(one)}</li>" for one in notes)
-    style, policy, after = _asset("page.css"), "", ""
+    style, policy, after = asset_text("page.css"), "", ""
     if script is not None:
         name, table, facts = script
-        code = _asset("shared.js") + _asset(name)
+        code = asset_text("shared.js") + asset_text(name)
         before += f'<a class="skip" href="#{table}">Skip to the table</a>'
-        policy = f"; script-src 'sha256-{_hash_of(code)}'"
+        policy = f"; script-src 'sha256-{text_hash(code)}'"
         after = (
             f'<script type="application/json" id="data">{_data_text(facts)}</script>\n'
             f'<script type="module">{code}</script>'
@@ -96,7 +96,7 @@ def html_document(
         promise=f"<ul class='promise'>{said}</ul>",
         card=_card(card if receipt is None else _card_lines(receipt)),
         style=style,
-        style_hash=_hash_of(style),
+        style_hash=text_hash(style),
         policy=policy,
         before=before,
         after=after,
@@ -300,14 +300,14 @@ def budget_words(receipt: Receipt) -> str:
 
 def fill_asset(name: str, **values: str) -> str:
     """Return an HTML file of ``pages/assets`` with values for its names."""
-    return Template(_asset(name)).substitute(values)
+    return Template(asset_text(name)).substitute(values)
 
 
-def _asset(name: str) -> str:
+def asset_text(name: str) -> str:
     return (resources.files("dpframe.pages") / "assets" / name).read_text("utf-8")
 
 
-def _hash_of(text: str) -> str:
+def text_hash(text: str) -> str:
     """Return the SHA-256 hash of a text as a content security policy writes it."""
     return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 

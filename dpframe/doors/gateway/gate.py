@@ -50,6 +50,7 @@ from dpframe.errors import (
     ParameterTypeError,
     SourceError,
 )
+from dpframe.hierarchy import Hierarchy
 from dpframe.ledger.book import Ledger, StoredResult
 
 LISTED = 1000
@@ -179,6 +180,7 @@ class Gate:
             "protects": "one record" if data.user is None else f"one {data.user}",
             "columns": dict(data.columns),
             "levels": [level.spec for level in data.levels],
+            "hierarchies": [_hierarchy_facts(level) for level in data.levels],
             "bounds": {key: list(pair) for key, pair in data.bounds.items()},
             "filters": list(data.filters),
             "period": data.period,
@@ -476,6 +478,15 @@ def _facts(table: pa.Table) -> dict[str, Any]:
 
 def _replay_words(receipt: Mapping[str, Any]) -> str:
     return f"it was drawn on {receipt['time']}"
+
+
+def _hierarchy_facts(level: Hierarchy) -> dict[str, Any]:
+    return {
+        "spec": level.spec,
+        "kind": level.kind,
+        "columns": [*level.source_columns],
+        "levels": [*level.level_names],
+    }
 
 
 def _budget_row(of: str, total: float, spent: float, delta: float, used: float) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import anyio
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -28,6 +29,7 @@ from dpframe.doors.gateway.gate import (
     Reply,
     UnknownDataError,
 )
+from dpframe.doors.gateway.page import HTML, OF_REPORT, page_routes, report_bytes
 from dpframe.doors.gateway.policy import Analyst, Policy
 from dpframe.errors import (
     DpframeError,
@@ -38,6 +40,8 @@ from dpframe.errors import (
     SourceError,
 )
 
+CSV = "text/csv"
+JSON = "application/json"
 PROBLEM = "application/problem+json"
 
 BODY = 64 * 1024
@@ -91,6 +95,7 @@ class Door:
                 methods=["POST"],
             ),
             Route("/api/log", self.private(self.owner_log), methods=["GET"]),
+            *page_routes(self.gate, self.private, self._rows),
         ]
         return Starlette(
             routes=routes,
@@ -146,6 +151,11 @@ class Door:
     async def _run(self, call: Callable[[], Any]) -> Any:
         return await anyio.to_thread.run_sync(call, limiter=self._threads)
 
+    async def _rows(self, accepted: str, call: Callable[[], Reply]) -> Response:
+        """The response to a call that makes a reply; both are made in a thread."""
+        response: Response = await self._run(lambda: _rows(accepted, call()))
+        return response
+
     # -- endpoints -----------------------------------------------------------------------------
 
     async def health(self, request: Request) -> Response:
@@ -168,18 +178,19 @@ class Door:
 
     async def release(self, request: Request, analyst: Analyst) -> Response:
         data, name = request.path_params["data"], request.path_params["release"]
-        return _rows(request, await self._run(partial(self.gate.release, analyst, data, name)))
+        return await self._rows(_accepted(request), partial(self.gate.release, analyst, data, name))
 
     async def ask(self, request: Request, analyst: Analyst) -> Response:
         given = await arguments_of(request)
         data, question = request.path_params["data"], request.path_params["question"]
-        reply = await self._run(partial(self.gate.ask, analyst, data, question, given))
-        return _rows(request, reply)
+        return await self._rows(
+            _accepted(request), partial(self.gate.ask, analyst, data, question, given)
+        )
 
     async def change(self, request: Request, analyst: Analyst) -> Response:
         given = await arguments_of(request)
         data = request.path_params["data"]
-        return _rows(request, await self._run(partial(self.gate.change, analyst, data, given)))
+        return await self._rows(_accepted(request), partial(self.gate.change, analyst, data, given))
 
     async def reopen(self, request: Request, analyst: Analyst) -> Response:
         given = await arguments_of(request)
@@ -263,17 +274,20 @@ def _no_number(text: str) -> Any:
     raise ValueError(text)
 
 
+def _accepted(request: Request) -> str:
+    return str(request.headers.get("accept", ""))
+
+
 # -- responses -------------------------------------------------------------------------------------
 
 
-def _rows(request: Request, reply: Reply) -> Response:
-    """Rows and receipt, in the form that the request accepts."""
-    kind, encode = "application/json", json_bytes
-    if ARROW in request.headers.get("accept", ""):
-        kind, encode = ARROW, arrow_bytes
+def _rows(accepted: str, reply: Reply) -> Response:
+    """Rows and receipt, in the form that a request accepts."""
+    kind = next((one for one in FORMS if one in accepted), JSON)
     if kind not in reply.encoded:
-        reply.encoded[kind] = encode(reply)
-    return Response(reply.encoded[kind], media_type=kind)
+        reply.encoded[kind] = FORMS[kind](reply)
+    headers = OF_REPORT if kind == HTML else None
+    return Response(reply.encoded[kind], media_type=kind, headers=headers)
 
 
 def arrow_bytes(reply: Reply) -> bytes:
@@ -284,6 +298,13 @@ def arrow_bytes(reply: Reply) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def csv_bytes(reply: Reply) -> bytes:
+    """The rows as CSV in UTF-8, without the receipt."""
+    sink = pa.BufferOutputStream()
+    pa_csv.write_csv(reply.table, sink)
     return bytes(sink.getvalue())
 
 
@@ -300,6 +321,15 @@ def json_bytes(reply: Reply) -> bytes:
         "receipt": reply.receipt,
     }
     return json.dumps(head)[:-1].encode() + b', "rows": ' + rows.encode() + b"}"
+
+
+FORMS: dict[str, Callable[[Reply], bytes]] = {
+    ARROW: arrow_bytes,
+    CSV: csv_bytes,
+    HTML: report_bytes,
+    JSON: json_bytes,
+}
+"""The forms of an answer, by their type."""
 
 
 def _problem(
