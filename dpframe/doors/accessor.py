@@ -50,20 +50,21 @@ def frame_method(
 
     method.__name__ = asked.__name__
     method.__qualname__ = f"DpAccessor.{asked.__name__}"
-    method.__doc__ = method_doc(asked.__doc__ or "", [p.name for p in taken], example)
+    end = f"{EXAMPLES}{inspect.cleandoc(example)}"
+    method.__doc__ = method_doc(asked.__doc__ or "", [p.name for p in taken], end)
     method.__signature__ = inspect.signature(asked).replace(  # type: ignore[attr-defined]
         parameters=[own, *taken]
     )
     return method
 
 
-def method_doc(doc: str, taken: Collection[str], example: str = "") -> str:
-    """The docstring of a function, for a method that takes only the arguments ``taken``."""
+def method_doc(doc: str, taken: Collection[str], end: str) -> str:
+    """The docstring of a function, for a method that takes only the arguments ``taken``. ``end`` is
+    in the place of its examples."""
     before, _, _ = inspect.cleandoc(doc).partition(EXAMPLES)
     head, title, body = before.partition(PARAMETERS)
     entries, gap, rest = body.partition("\n\n")
-    shown = f"{EXAMPLES}{inspect.cleandoc(example)}\n" if example else ""
-    return f"{head}{title}{_entries(entries, taken)}{gap}{rest}{shown}"
+    return f"{head}{title}{_entries(entries, taken)}{gap}{rest}{end}\n"
 
 
 def _entries(section: str, taken: Collection[str]) -> str:

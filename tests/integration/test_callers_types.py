@@ -41,11 +41,24 @@ def right() -> pd.DataFrame:
     frame.dp.heavy_hitters(column="a", epsilon=1.0, delta=1e-6)
     frame.dp.prefix_tree("a", user="a")
     frame.dp.tree_counts(["a"], epsilon=1.0).dp.report("page.html")
+    gateway = dp.connect("https://data.example.org", token="dpf_x")
+    far: pd.DataFrame = gateway.sales.hhh(["a"], epsilon=1.0, period="2026-W47")
+    gateway["sales"].explain_rollup(["a"], "count", error={"count": 20}).to_frame()
+    gateway.sales.sql("SELECT a, count(*) FROM sales GROUP BY a").dp.report("page.html")
+    gateway.sales.change("one", far).dp.top(3)
     with dp.use_ledger(dp.Ledger("budget.db", epsilon=1.0)):
         dp.StreamingHHH(dp.ip("a", prefixes=(8, 16)), counters=3).update(frame)
     return frame.dp.hhh(["a"], epsilon=1.0, threshold=3, ledger="budget.db")
 
 def wrong() -> None:
+    gateway = dp.connect("https://data.example.org", frame="polars")  # no
+    data = dp.connect("https://data.example.org", token="dpf_x").sales
+    data.hhh(["a"], treshold=3)  # no
+    data.hhh(["a"], user="a")  # no
+    data.rollup(["a"], "count", ledger="budget.db")  # no
+    data.heavy_hitters()  # no
+    data.sql("SELECT 1", {"sales": frame})  # no
+    data.synthesize({}, epsilon=1.0)  # no
     dp.hhh(frame, ["a"], treshold=3)  # no
     dp.explain(frame, ["a"], treshold=3)  # no
     dp.explain(["a"], treshold=3)  # no

@@ -6,6 +6,7 @@ import inspect
 import json
 import math
 import os
+import re
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from dpframe.common.digest import seal_frame
 from dpframe.common.progress import part, step
 from dpframe.doors.accessor import method_doc
 from dpframe.doors.gateway import LOOPBACK, TOKEN, Connection, Secret
+from dpframe.doors.gateway.policy import QUESTIONS_SERVED
 from dpframe.doors.sql.query import as_pandas, explain_sql, sql
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchy, is_one_hierarchy
@@ -97,6 +99,8 @@ class Gateway(Generic[F]):
     def __getitem__(self, name: str) -> RemoteData[F]:
         """A data set; ParameterError if there is none of this name for you."""
         data = RemoteData[F](self._connection, self._frames, name)
+        if not isinstance(name, str) or not name.isidentifier():
+            raise ParameterError(f"there is no data set {shown_value(name)}. datasets lists yours.")
         data.describe()
         return data
 
@@ -138,16 +142,16 @@ class RemoteData(RemoteQuestions[F]):
 
         Columns ``of``, ``epsilon``, ``spent``, ``left``, ``delta`` and ``delta_spent``.
         """
-        found: F = self._listed("budget", BUDGET)
+        found: F = self._read_list("budget", BUDGET)
         return found
 
     def releases(self) -> F:
         """A frame of all releases that are stored, your own and those of others.
 
-        Columns ``release``, ``time``, ``epsilon``, ``delta``, ``mechanism``, ``hierarchy`` and
-        ``yours``; for owners also ``analyst``. :meth:`recall` gets one.
+        Columns ``release``, ``time``, ``question``, ``arguments`` (JSON), ``epsilon``, ``delta``
+        and ``yours``; for owners also ``analyst``. :meth:`recall` gets one.
         """
-        found: F = self._listed("releases", RELEASES)
+        found: F = self._read_list("releases", RELEASES)
         return found
 
     def recall(self, release: str) -> F:
@@ -156,9 +160,16 @@ class RemoteData(RemoteQuestions[F]):
         Of a query in SQL these are the nodes that the query was answered from. ParameterError if
         there is no release of this name.
         """
-        path = f"{self._path}/releases/{urllib.parse.quote(str(release), safe='')}"
-        found: F = self._framed(_released_of(self._connection.read_table("GET", path))[0])
+        found: F = self._deliver(self._recall_frame(release))
         return found
+
+    def _recall_frame(self, release: str) -> pd.DataFrame:
+        if not RELEASE.fullmatch(str(release)):
+            raise ParameterError(
+                f"{self.name!r} has no release {shown_value(release)}. releases() lists all."
+            )
+        path = f"{self._path}/releases/{release}"
+        return _released_of(self._connection.read_table("GET", path))[0]
 
     def change(
         self,
@@ -182,29 +193,31 @@ class RemoteData(RemoteQuestions[F]):
 
         with step(f"recalling releases of {self.name}"):
             sides = [self._side(before), self._side(after)]
-        found: F = self._framed(
+        found: F = self._deliver(
             change(*sides, measure=measure, confidence=confidence, simultaneous=simultaneous)
         )
         return found
 
     def _side(self, given: Any) -> Any:
         if isinstance(given, str):
-            path = f"{self._path}/releases/{urllib.parse.quote(given, safe='')}"
-            return _released_of(self._connection.read_table("GET", path))[0]
+            return self._recall_frame(given)
         if type(given).__module__.partition(".")[0] == "polars":
             from dpframe.doors.polars_accessor import released_frame
 
             return released_frame(given)
         return given
 
-    def _listed(self, what: str, columns: Sequence[str]) -> Any:
+    def _read_list(self, what: str, columns: Sequence[str]) -> Any:
         import pandas as pd
 
         rows = self._connection.read("GET", f"{self._path}/{what}")
+        for row in rows:
+            if "arguments" in row:
+                row["arguments"] = json.dumps(row["arguments"])
         frame = pd.DataFrame(rows, columns=None if rows else list(columns))
-        return self._framed(frame)
+        return self._deliver(frame)
 
-    def _framed(self, frame: pd.DataFrame) -> Any:
+    def _deliver(self, frame: pd.DataFrame) -> Any:
         if self._frames == "pandas":
             return frame
         from dpframe.doors.polars_accessor import polars_result
@@ -225,7 +238,7 @@ class RemoteData(RemoteQuestions[F]):
                 f"the answer cost nothing: {free}. It tells of the rows of then; "
                 f"the owner of {self.name!r} says when they change.",
             )
-        return self._framed(frame)
+        return self._deliver(frame)
 
     def _explain(self, question: str, given: dict[str, Any]) -> Explanation[Any]:
         """What a question would cost and show; free."""
@@ -242,8 +255,9 @@ class RemoteData(RemoteQuestions[F]):
 
 
 BUDGET = ("of", "epsilon", "spent", "left", "delta", "delta_spent")
-RELEASES = ("release", "time", "epsilon", "delta", "mechanism", "hierarchy", "yours")
+RELEASES = ("release", "time", "question", "arguments", "epsilon", "delta", "yours")
 IN_LEDGER = "in the ledger"
+RELEASE = re.compile(r"[\w-]{1,200}", re.ASCII)
 
 
 def _released_of(table: pa.Table) -> tuple[pd.DataFrame, Release, str]:
@@ -347,13 +361,18 @@ NOT_GIVEN = (
 PERIOD = "str | date | pd.Period | tuple[Any, ...] | Period | None"
 """The type of ``period`` where the policy names the column."""
 
+OF_GATEWAY = (
+    "The policy sets the largest epsilon, and epsilon and delta of a question that names none.",
+    "``period`` may be a text, a day or a Period of pandas alone.",
+    "A finer rollup that was answered answers this one for nothing; ``derive=False`` draws anew.",
+)
+"""What the methods of a gateway do otherwise; the last line for rollups."""
+
 SERVED: Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-    "hhh": (asks.hhh, asks.explain),
-    "rollup": (asks.rollup, asks.explain_rollup),
-    "tree_counts": (asks.tree_counts, asks.explain_tree_counts),
-    "heavy_hitters": (asks.heavy_hitters, asks.explain_heavy_hitters),
-    "sql": (sql, explain_sql),
-}
+    asking: (getattr(asks, asking), getattr(asks, explaining))
+    for _, asking, explaining in asks.ROOMS.values()
+    if asking in QUESTIONS_SERVED
+} | {"sql": (sql, explain_sql)}
 """Each question with the functions that ask and explain it in the local library."""
 
 
@@ -367,6 +386,9 @@ def remote_signature(function: Callable[..., Any]) -> inspect.Signature:
     ]
     if "progress" not in signature.parameters:
         taken.append(inspect.signature(sql).parameters["progress"])
+    if function in SERVED["rollup"]:
+        by_name = inspect.Parameter.KEYWORD_ONLY
+        taken.append(inspect.Parameter("derive", by_name, default=True, annotation="bool"))
     about = taken[0].replace(default=taken[0].empty)  # nothing has counted it elsewhere
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return signature.replace(parameters=[own, about, *taken[1:]])
@@ -384,7 +406,8 @@ def remote_method(question: str, function: Callable[..., Any], explains: bool) -
 
     method.__name__ = function.__name__
     method.__qualname__ = f"RemoteData.{function.__name__}"
-    method.__doc__ = method_doc(function.__doc__ or "", [*signature.parameters])
+    end = "\n".join(OF_GATEWAY if "derive" in signature.parameters else OF_GATEWAY[:-1])
+    method.__doc__ = method_doc(function.__doc__ or "", [*signature.parameters], end)
     method.__signature__ = signature  # type: ignore[attr-defined]
     return method
 

@@ -82,6 +82,7 @@ class RemoteQuestions(Generic[F]):
         contribution: str | None = None,
         period: str | date | pd.Period | tuple[Any, ...] | Period | None = None,
         progress: bool = True,
+        derive: bool = True,
     ) -> F:
         """Counts, sums and means at every level of a hierarchy, differentially private."""
     def explain_rollup(
@@ -100,6 +101,7 @@ class RemoteQuestions(Generic[F]):
         period: str | date | pd.Period | tuple[Any, ...] | Period | None = None,
         progress: bool = True,
         error: float | Mapping[str, float] | None = None,
+        derive: bool = True,
     ) -> Explanation[Any]:
         """What rollup with these arguments would do: noise, thresholds, error."""
     def tree_counts(
