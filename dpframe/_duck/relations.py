@@ -17,9 +17,11 @@ from duckdb import DuckDBPyConnection, DuckDBPyRelation
 from dpframe._duck.connections import (
     ProcessDatabase,
     process_database,
+    read_limits,
     readable_columns,
     released_database,
     run_interruptibly,
+    set_limits,
     withhold_errors,
 )
 from dpframe.common.progress import goes_on, part
@@ -208,6 +210,8 @@ def select_from_database(path: Path, query: str) -> Iterator[duckdb.DuckDBPyRela
             "Check the path, and that nobody has it open for writing."
         ) from None
     with con:
+        if limits := read_limits():
+            set_limits(con, limits)
         with suppress(duckdb.Error):  # without ICU nothing depends on it
             con.execute("SET TimeZone = 'UTC'")  # what a query casts is the same on every machine
         failed = None

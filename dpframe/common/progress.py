@@ -3,6 +3,8 @@
 Nothing is shown in the first two seconds, in a pipe, in tests, or after the end. Shown are the name
 of a step and its time; for a query that reads data also its percentage, and for steps whose number
 is public how many are done. No number of rows is shown.
+
+Where nobody waits at a terminal, a step may have a time limit.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -146,3 +148,68 @@ def _bar(inner: list[Step], start: float) -> Any:
     if (bar.ncols or 0) <= 0 or (bar.nrows or 0) <= 0:
         bar.ncols, bar.nrows = UNKNOWN
     return bar
+
+
+# -- time limits -----------------------------------------------------------------------------------
+
+
+class TimeLimit:
+    """Interrupts the statements of a thread that together take longer than some seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self._left, self._since = seconds, 0.0
+        self._stop: Callable[[], None] | None = None
+        self._lock, self._ended = threading.Lock(), threading.Event()
+
+    @contextmanager
+    def watched(self, stop: Callable[[], None]) -> Iterator[None]:
+        """Count the time of the block, which ``stop`` interrupts."""
+        with self._lock:
+            outer, self._stop = self._stop, stop
+            self._since = time.monotonic() if outer is None else self._since
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._stop = outer
+                if outer is None:
+                    self._left -= time.monotonic() - self._since
+
+    def watch(self) -> None:
+        """Interrupt what takes too long, again and again: an interrupt before a statement begins is
+        lost."""
+        while not self._ended.wait(LOOK_EVERY):
+            with self._lock:
+                if self._stop is not None and time.monotonic() - self._since > self._left:
+                    self._stop()
+
+    def end(self) -> None:
+        self._ended.set()
+
+
+LOOK_EVERY = 0.05
+"""Seconds between two looks at a statement that may take too long."""
+
+_limits = threading.local()
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Interrupt the statements of this thread in the block once they have taken so many seconds
+    together. Time between them does not count."""
+    limit = TimeLimit(seconds)
+    watch = threading.Thread(target=limit.watch, name="dpframe-time-limit", daemon=True)
+    _limits.now = limit
+    watch.start()
+    try:
+        yield
+    finally:
+        _limits.now = None
+        limit.end()
+        watch.join()
+
+
+def watched(stop: Callable[[], None] | None) -> AbstractContextManager[None]:
+    """The block under the time limit of this thread, if there is one."""
+    limit: TimeLimit | None = getattr(_limits, "now", None)
+    return nullcontext() if limit is None or stop is None else limit.watched(stop)

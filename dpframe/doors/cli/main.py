@@ -153,7 +153,7 @@ def _run_serve(options: argparse.Namespace) -> int:
         return 0
     serve = load_name("dpframe.doors.gateway.http", "serve")
     told = serve(policy, say=lambda url: say(f"serving  {url}"), quiet=options.quiet)
-    say(f"stopped by {told}; what was asked is answered", sys.stderr)
+    say(f"stopped by {told}; what was asked is answered")
     return 0
 
 

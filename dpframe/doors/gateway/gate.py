@@ -24,6 +24,7 @@ import pyarrow as pa
 from dpframe.asking.release import replay_of_stored
 from dpframe.common.calls import argument_hint, shown_value
 from dpframe.common.digest import CHANGE
+from dpframe.common.progress import time_limit
 from dpframe.doors.gateway.policy import Analyst, DataSet, Policy
 from dpframe.doors.gateway.policy_questions import (
     NAMED,
@@ -390,7 +391,8 @@ class Gate:
                 "their state in the policy, and start it again."
             )
         try:
-            with self._slots, data.rows() as rows:  # who waits holds no rows
+            # who waits holds no rows, and no time counts
+            with self._slots, time_limit(self.policy.longest), data.rows() as rows:
                 released = asked.release(rows, ledger, asked.name)
         except OverBudgetError:
             raise

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
+import math
+import os
+import signal
+import socket
 import threading
 import time
+import traceback
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,9 +24,11 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dpframe._version import __version__
 from dpframe.doors.gateway import ARROW, INTERFACE
@@ -99,6 +109,7 @@ class Door:
         ]
         return Starlette(
             routes=routes,
+            middleware=[Middleware(RequestLog)],
             exception_handlers={HTTPException: _http_problem, DpframeError: _refusal},
         )
 
@@ -110,7 +121,6 @@ class Door:
         """An endpoint for analysts alone."""
 
         async def endpoint(request: Request) -> Response:
-            began = time.monotonic()
             analyst = self.analyst_of(request)
             if analyst is None:
                 return _problem(
@@ -125,28 +135,25 @@ class Door:
                     f"you sent {self.gate.policy.rate} requests in a minute. Wait.",
                     headers={"Retry-After": str(int(wait) + 1)},
                 )
-            response = await answer(request, analyst)
-            log.info(
-                json.dumps(
-                    {
-                        "analyst": analyst.name,
-                        "method": request.method,
-                        "path": request.url.path,
-                        "status": response.status_code,
-                        "ms": round(1000 * (time.monotonic() - began)),
-                    }
-                )
-            )
-            return response
+            request.state.analyst = analyst.name
+            return await answer(request, analyst)
 
         return endpoint
 
     def analyst_of(self, request: Request) -> Analyst | None:
-        """Whoever the token of a request belongs to."""
-        kind, _, token = request.headers.get("authorization", "").partition(" ")
-        if kind.lower() != "bearer" or not token:
-            return None
-        return self.gate.policy.analyst_of(token.strip())
+        """Whoever the token of a request belongs to, or whom the proxy in front names.
+
+        A browser sends a proxy's cookies also where another site makes it ask: such a request names
+        nobody.
+        """
+        policy, headers = self.gate.policy, request.headers
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        found = policy.analyst_of(token.strip()) if kind.lower() == "bearer" and token else None
+        if found is not None or policy.identity is None:
+            return found
+        from_elsewhere = headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
+        untyped = request.method == "POST" and "content-type" not in headers
+        return None if from_elsewhere or untyped else policy.analyst_of_proxy(headers)
 
     async def _run(self, call: Callable[[], Any]) -> Any:
         return await anyio.to_thread.run_sync(call, limiter=self._threads)
@@ -355,32 +362,140 @@ async def _refusal(request: Request, error: Exception) -> Response:
     return _problem(status, str(error), kind)
 
 
+# -- the log ---------------------------------------------------------------------------------------
+
+
+class RequestLog:
+    """Logs each request as facts: analyst, method, path, status and milliseconds; no argument, no
+    token and nothing of an answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status = time.monotonic(), 500
+
+        async def note(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, note)
+        finally:
+            facts = {
+                "analyst": scope.get("state", {}).get("analyst"),
+                "method": scope["method"],
+                "path": scope["path"][:200],
+                "status": status,
+                "ms": round(1000 * (time.monotonic() - began)),
+            }
+            level = logging.ERROR if status >= 500 else logging.INFO
+            log.log(level, "request", extra={"facts": facts})
+
+
+class JsonLines(logging.Formatter):
+    """A line of JSON for a record. Of an error the kind and the place: its text can quote rows."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        now = datetime.fromtimestamp(record.created, UTC)
+        facts: dict[str, Any] = {
+            "time": now.isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+        }
+        facts |= getattr(record, "facts", None) or {"message": record.getMessage().split("\n")[0]}
+        if record.exc_info and record.exc_info[0] is not None:
+            frames = traceback.extract_tb(record.exc_info[2])
+            facts |= {"error": record.exc_info[0].__name__}
+            facts |= {"at": f"{frames[-1].filename}:{frames[-1].lineno}"} if frames else {}
+        return json.dumps(facts)
+
+
+def log_to_stderr(quiet: bool) -> None:
+    """Write the log of this process to standard error; with ``quiet`` only what went wrong."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    log.setLevel(logging.ERROR if quiet else logging.INFO)
+
+
 # -- serving ---------------------------------------------------------------------------------------
 
 
-def serve(policy: Policy) -> None:
-    """Answer requests until the process is told to stop."""
+def serve(policy: Policy, say: Callable[[str], object] = print, quiet: bool = False) -> str:
+    """Answer requests until the process is told to stop; return by what.
+
+    ``say`` is called with the address once connections are taken. Requests that are under way are
+    answered.
+
+    Raises
+    ------
+    LedgerError, SourceError
+        As :class:`Gate`.
+    ParameterError
+        The address is taken, or is none of this machine.
+    KeyboardInterrupt
+        Ctrl-C, after the last answer.
+    """
     import uvicorn
 
-    gate = Gate(policy)
-    try:
-        host, port = policy.address
-        uvicorn.run(
-            Door(gate).app(),
-            host=host,
-            port=port,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=policy.behind_proxy,
-            ssl_certfile=_path_text(policy.certificate),
-            ssl_keyfile=_path_text(policy.key),
-            timeout_keep_alive=15,
-            timeout_graceful_shutdown=30,
-            limit_concurrency=256,
+    told: list[str] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: told.append("SIGTERM"))
+    if policy.memory is not None:
+        os.environ["DPFRAME_MEMORY_LIMIT"] = f"{policy.memory}B"
+    log_to_stderr(quiet)
+    with ExitStack() as closing:
+        closing.callback(signal.signal, signal.SIGTERM, before)
+        opened = closing.enter_context(listening(policy.address))
+        gate = Gate(policy)
+        closing.callback(gate.close)
+        server = uvicorn.Server(
+            uvicorn.Config(
+                Door(gate).app(),
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=policy.behind_proxy,
+                ssl_certfile=_path_text(policy.certificate),
+                ssl_keyfile=_path_text(policy.key),
+                timeout_keep_alive=15,
+                timeout_graceful_shutdown=math.ceil(policy.longest) + 5,
+                limit_concurrency=256,
+            )
         )
-    finally:
-        gate.close()
+        say(address_text(opened, policy))
+        try:
+            if not told:
+                server.run([opened])
+        except KeyboardInterrupt as error:
+            error.add_note("What was asked is answered.")
+            raise
+    return told[0] if told else "its server"
+
+
+def listening(address: tuple[str, int]) -> socket.socket:
+    """A socket that takes connections; ParameterError if there can be none."""
+    host, port = address
+    try:
+        kind, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(place[:2], family=kind, backlog=2048)
+    except OSError as error:
+        taken = error.errno == errno.EADDRINUSE
+        why = "is taken by another process" if taken else f"cannot be used: {error.strerror}"
+        raise ParameterError(
+            f"address {host}:{port} {why}. Write another one under [gateway]: address = "
+            "'127.0.0.1:0' takes a free port."
+        ) from None
+
+
+def address_text(opened: socket.socket, policy: Policy) -> str:
+    """The address of a socket, as a client writes it."""
+    host, port = policy.address[0], opened.getsockname()[1]
+    scheme = "http" if policy.certificate is None else "https"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _path_text(path: Path | None) -> str | None:
