@@ -1,0 +1,1 @@
+"""dpframe as a SQL user meets it."""
