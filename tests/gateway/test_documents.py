@@ -274,6 +274,16 @@ def test_the_container_file_runs_what_there_is(tmp_path: Path) -> None:
     assert done.returncode != 0  # nothing listens
 
 
+def test_parts_of_policies_have_keys_that_there_are() -> None:
+    """Those that the page on deployment shows beside no data set."""
+    shown = [tomllib.loads(one.text) for one in blocks(DEPLOYMENT) if one.language == "toml"]
+    assert len(shown) >= 3
+    for part in shown:
+        assert set(part) == {"gateway"}
+        assert set(part["gateway"]) <= set(policy_reader.OF_GATEWAY)
+        assert set(part["gateway"].get("identity", ())) <= set(policy_reader.OF_IDENTITY)
+
+
 def test_what_the_pages_name_is_there() -> None:
     """Files of tests, on the pages of the gateway."""
     for page in ("gateway", "security", "deployment", "decisions/0063-gateway"):
