@@ -107,7 +107,7 @@ READERS = {
     "_duck/relations.py": "what DuckDB says of a file that is locked, or of nesting",
     "publishing/publish.py": "what DuckDB says of a file that is locked",
     "sources/spark.py": "what a worker of Spark says that lacks dpframe",
-    "doors/cli/usage.py": "what argparse says of an argument",
+    "doors/cli/__init__.py": "what argparse says of an argument",
     "ledger/entries.py": "the sentences by which stored receipts name whom they protect",
     "verifier/ledger.py": "the same, by the verifier itself",
 }

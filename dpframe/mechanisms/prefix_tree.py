@@ -12,9 +12,10 @@ sends T reports a round, whatever it holds.
 *Deviations.* Segments also leave room for later iterations: an iteration asks for enough bits that
 later iterations can finish, and the iteration before it follows no more prefixes than these bits
 allow (the paper cuts the list before the last iteration only; items that end are not cut).
-Thresholds are the limit of Algorithm 5 for small steps, with binomial tails (server.least_kept).
-Cells that no item can have (bits after the end symbol, or of no character) are dropped. Sums are
-drawn cell by cell, from exactly the law of adding up the reports (federated/server.py).
+Thresholds are the limit of Algorithm 5 for small steps, with binomial tails (``least_kept`` in
+:mod:`dpframe.federated`). Cells that no item can have (bits after the end symbol, or of no
+character) are dropped. Sums are drawn cell by cell, from exactly the law of adding up the reports
+(``ReportSums`` there).
 """
 
 from __future__ import annotations

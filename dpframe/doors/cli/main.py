@@ -16,6 +16,14 @@ from typing import Any
 
 from dpframe._version import __version__
 from dpframe.common.calls import import_extra, load_name
+from dpframe.doors.cli import (
+    Command,
+    CommandParser,
+    as_options,
+    check_one_file,
+    option,
+    refuse_unknown,
+)
 from dpframe.doors.cli.output import (
     ENDINGS,
     OUTPUT_OPTIONS,
@@ -30,14 +38,6 @@ from dpframe.doors.cli.output import (
     result_json,
     say,
     write_output,
-)
-from dpframe.doors.cli.usage import (
-    Command,
-    CommandParser,
-    as_options,
-    check_one_file,
-    option,
-    refuse_unknown,
 )
 from dpframe.doors.result_methods import CHANGE_FILES, change, save_change
 from dpframe.errors import DpframeError, ParameterError, ReplayedNotice

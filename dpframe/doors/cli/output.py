@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 from dpframe.common.calls import load_name
 from dpframe.common.files import PAGES, check_target, file_of_path, matching_files, replace_file
 from dpframe.common.texts import style_text, visible
-from dpframe.doors.cli.usage import option
+from dpframe.doors.cli import option
 from dpframe.errors import DpframeError, ParameterError, SourceError
 
 if TYPE_CHECKING:

@@ -25,6 +25,7 @@ from dpframe.asking.release import DataScope, Release
 from dpframe.common.digest import RECEIPT
 from dpframe.common.files import file_of_path
 from dpframe.common.progress import step
+from dpframe.doors.cli import Command, Option, option
 from dpframe.doors.cli.output import (
     ENDINGS,
     OUTPUT_OPTIONS,
@@ -36,7 +37,6 @@ from dpframe.doors.cli.output import (
     write_output,
     write_result_page,
 )
-from dpframe.doors.cli.usage import Command, Option, option
 from dpframe.doors.warehouse import PLANNED, plan_series
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import as_hierarchy
