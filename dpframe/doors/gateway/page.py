@@ -55,7 +55,7 @@ OF_REPORT = {**OF_FILES, "Content-Security-Policy": "sandbox allow-scripts"}
 
 def page_policy() -> str:
     """The policy of the document, which its reports take over: scripts and styles of the package
-    alone, requests to the gateway alone, no text read as HTML, and no page around it."""
+    alone, requests to the gateway alone, no text read as HTML but reports, no page around it."""
     scripts = " ".join(map(_hash_of, REPORTS))
     return "; ".join(
         (
@@ -63,13 +63,12 @@ def page_policy() -> str:
             f"script-src 'self' {scripts}",
             f"style-src 'self' {_hash_of(('page.css',))}",
             "connect-src 'self'",
-            "frame-src blob:",
             "img-src data:",
             "base-uri 'none'",
             "form-action 'none'",
             "frame-ancestors 'none'",
             "require-trusted-types-for 'script'",
-            "trusted-types 'none'",
+            "trusted-types report",
         )
     )
 

@@ -23,7 +23,6 @@ import {
 const main = at("main");
 const byProxy = document.body.dataset.identity === "proxy"; // which says who asks
 const session = { analyst: undefined, names: [], asked: undefined };
-let close = () => {};
 
 // -- signing in -----------------------------------------------------------------------------------
 
@@ -89,7 +88,11 @@ function showSignIn(message) {
     "budget. The owner of the data gave you a token. It stays in this tab until you sign out.";
   document.title = "Sign in – dpframe gateway";
   draw([
-    make("div", [make("h1", "Sign in"), make("p", about, { id: "token-about", class: "lead" }), form], { class: "sign-in" }),
+    make(
+      "div",
+      [make("h1", "Sign in"), make("p", about, { id: "token-about", class: "lead" }), form],
+      { class: "sign-in" },
+    ),
   ]);
   if (message) box.focus();
 }
@@ -97,8 +100,6 @@ function showSignIn(message) {
 // -- views ----------------------------------------------------------------------------------------
 
 function draw(parts, kind = "") {
-  close();
-  close = () => {};
   main.className = kind;
   main.replaceChildren(...parts);
   scrollTo(0, 0);
@@ -130,13 +131,9 @@ async function show() {
     }
     main.setAttribute("aria-busy", "true");
     const view = await viewOf(data, release);
-    if (mine !== turn) {
-      view.close?.();
-      return;
-    }
+    if (mine !== turn) return;
     document.title = `${view.title} – dpframe gateway`;
     draw(view.parts, view.kind);
-    close = view.close ?? close;
     const heading = main.querySelector("h1");
     heading.tabIndex = -1;
     heading.focus({ preventScroll: true });
@@ -144,12 +141,17 @@ async function show() {
   } catch (error) {
     if (mine !== turn) return;
     if (error.status === 401) signOut("Your token is no longer known. Sign in again.");
-    else draw([make("h1", "This cannot be shown"), make("p", error.message, { class: "notice", role: "alert" })]);
+    else
+      draw([
+        make("h1", "This cannot be shown"),
+        make("p", error.message, { class: "notice", role: "alert" }),
+      ]);
   } finally {
     if (mine === turn) main.removeAttribute("aria-busy");
   }
   for (const one of at("pages").querySelectorAll("a")) {
-    if (one.textContent === data || (data === "log" && one.textContent === "Log")) one.setAttribute("aria-current", "page");
+    if (one.textContent === data || (data === "log" && one.textContent === "Log"))
+      one.setAttribute("aria-current", "page");
     else one.removeAttribute("aria-current");
   }
 }
@@ -166,7 +168,11 @@ async function dataSets() {
   const cards = found.map((one) => {
     const left = Math.min(...one.budget.map((row) => row.left));
     const words = `Protects ${one.protects}. Epsilon ${amount(left)} left for you.`;
-    return make("li", [make("h2", link(one.name, one.name)), one.about && make("p", one.about), make("p", words, { class: "soft" })]);
+    return make("li", [
+      make("h2", link(one.name, one.name)),
+      one.about && make("p", one.about),
+      make("p", words, { class: "soft" }),
+    ]);
   });
   const none = make("p", "No data set is open to you. Ask the owner.", { class: "lead" });
   return [make("h1", "Data sets"), cards.length ? make("ul", cards, { class: "data-sets" }) : none];
@@ -186,14 +192,15 @@ async function dataSet(name) {
       location.hash = addressOf(name, isStored ? reply.release : "answer");
     },
   });
-  const list = releases.length
-    ? releaseTable(name, releases)
-    : make("p", "Nothing was asked yet.", { class: "soft" });
   const about = "All that was ever drawn here opens for nothing, whoever asked for it.";
   return [
-    make("header", [make("h1", data.name), data.about && make("p", data.about, { class: "lead" }), protection(data)]),
+    make("header", [
+      make("h1", data.name),
+      data.about && make("p", data.about, { class: "lead" }),
+      protection(data),
+    ]),
     section("Ask", form, { class: "ask" }),
-    section("Releases", [make("p", about, { class: "soft" }), ...[list].flat()]),
+    section("Releases", [make("p", about, { class: "soft" }), ...releaseTable(name, releases)]),
     section("What may be asked", allowed(data)),
   ];
 }
@@ -212,8 +219,12 @@ function protection(data) {
 
 /** What the policy allows, as a table. */
 function allowed(data) {
-  const bounds = Object.entries(data.bounds).map(([key, [low, high]]) => `${key}: ${low} to ${high}`);
-  const columns = Object.entries(data.columns).map(([name, type]) => `${name} (${type.toLowerCase()})`);
+  const bounds = Object.entries(data.bounds).map(
+    ([key, [low, high]]) => `${key}: ${low} to ${high}`,
+  );
+  const columns = Object.entries(data.columns).map(
+    ([name, type]) => `${name} (${type.toLowerCase()})`,
+  );
   const rows = [
     ["Levels", data.levels.map(levelsText)],
     ["Measures, with bounds", bounds],
@@ -223,14 +234,30 @@ function allowed(data) {
     ["Columns", columns],
   ].filter(([, list]) => list.length);
   const lines = rows.map(([title, list]) =>
-    make("tr", [make("th", title, { scope: "row" }), make("td", make("ul", list.map((one) => make("li", one)), { class: "plain" }))]),
+    make("tr", [
+      make("th", title, { scope: "row" }),
+      make(
+        "td",
+        make(
+          "ul",
+          list.map((one) => make("li", one)),
+          { class: "plain" },
+        ),
+      ),
+    ]),
   );
-  return make("table", [make("caption", "What may be asked", { class: "unseen" }), make("tbody", lines)], { class: "card" });
+  return make(
+    "table",
+    [make("caption", "What may be asked", { class: "unseen" }), make("tbody", lines)],
+    { class: "card" },
+  );
 }
 
 async function oneAnswer(data, release) {
   const asked = session.asked?.data === data ? session.asked : undefined;
-  const isAsked = asked && (release === "answer" || asked.reply.release === release && asked.release === release);
+  const isAsked =
+    asked &&
+    (release === "answer" || (asked.reply.release === release && asked.release === release));
   if (release === "answer" && !asked) {
     location.replace(addressOf(data));
     return { title: data, parts: [make("h1", data)] };
@@ -238,13 +265,17 @@ async function oneAnswer(data, release) {
   if (isAsked) {
     const title = titleOf(asked.question, asked.given);
     const request = { path: pathOf(data, asked.question), given: asked.given };
-    return { title, kind: "answer-view", ...(await answerView(data, title, request, asked.reply)) };
+    return {
+      title,
+      kind: "answer-view",
+      parts: await answerView(data, title, request, asked.reply),
+    };
   }
   const path = pathOf(data, "releases", release);
   const [reply, releases] = await Promise.all([askJson(path), askJson(pathOf(data, "releases"))]);
   const row = releases.find((one) => one.release === release);
   const title = row?.question ? titleOf(row.question, row.arguments) : release;
-  return { title, kind: "answer-view", ...(await answerView(data, title, { path }, reply)) };
+  return { title, kind: "answer-view", parts: await answerView(data, title, { path }, reply) };
 }
 
 // -- start ----------------------------------------------------------------------------------------

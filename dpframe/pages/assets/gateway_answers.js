@@ -24,7 +24,7 @@ const ARROW = "application/vnd.apache.arrow.stream";
 // -- an answer ------------------------------------------------------------------------------------
 
 /** The parts of the view of an answer. `request` is what is sent for it: a path, and arguments
- * where it is asked. Returns what takes the frame away again, too. */
+ * where it is asked. */
 export async function answerView(data, title, request, reply) {
   const again = (accept) => ask(request.path, { given: request.given, accept });
   const { receipt } = reply;
@@ -68,14 +68,25 @@ export async function answerView(data, title, request, reply) {
   if (isQuery) {
     const table = section("Answer", [...remarks(receipt), ...queryTable(reply, title)]);
     const card = section("Privacy card", cardTable(receiptRows(receipt), "Privacy card"));
-    return { parts: [head, table, card], close() {} };
+    return [head, table, card];
   }
-  const address = URL.createObjectURL(page);
-  const frame = make("iframe", [], { src: address, sandbox: "allow-scripts", title: `Report: ${title}` });
-  return { parts: [head, frame], close: () => URL.revokeObjectURL(address) };
+  const frame = make("iframe", [], { sandbox: "allow-scripts", title: `Report: ${title}` });
+  frame.srcdoc = reports.createHTML(await page.text());
+  return [head, frame];
 }
 
-const jsonBlob = (facts) => new Blob([JSON.stringify(facts, null, 2)], { type: "application/json" });
+/** What makes a report of the text that the gateway sends for one: nothing else is read as HTML.
+ * Links to its own parts need the address that it has in a frame; the text of a label has no "<". */
+const reports = (globalThis.trustedTypes ?? { createPolicy: (_, made) => made }).createPolicy(
+  "report",
+  {
+    createHTML: (text) =>
+      text.replaceAll(/<a( class="skip")? href=(["'])#/g, "<a$1 href=$2about:srcdoc#"),
+  },
+);
+
+const jsonBlob = (facts) =>
+  new Blob([JSON.stringify(facts, null, 2)], { type: "application/json" });
 
 function receiptRows(receipt) {
   const facts = ["release", "time", "version", "budget"];
@@ -140,15 +151,25 @@ function endsText(low, high, write) {
 /** How values of a column are written: with as many digits as their intervals leave. */
 function writerOf({ name, type }, rows) {
   if (/^date/.test(type)) return (value) => String(value).slice(0, 10);
-  if (/^timestamp/.test(type)) return (value) => String(value).replace("T", " ").replace(/\.000Z?$/, "");
-  if (!/float|double|decimal/.test(type)) return (value) => (typeof value === "number" ? value.toLocaleString("en") : String(value));
+  if (/^timestamp/.test(type))
+    return (value) =>
+      String(value)
+        .replace("T", " ")
+        .replace(/\.000Z?$/, "");
+  if (!/float|double|decimal/.test(type))
+    return (value) => (typeof value === "number" ? value.toLocaleString("en") : String(value));
   const widths = rows
     .map((row) => row[`${name}_upper`] - row[`${name}_lower`])
     .filter((width) => width > 0)
     .sort((a, b) => a - b);
   const width = widths[widths.length >> 1];
   const digits = width ? Math.min(8, Math.max(0, 2 - Math.ceil(Math.log10(width)))) : undefined;
-  const figures = new Intl.NumberFormat("en", width ? { minimumFractionDigits: digits, maximumFractionDigits: digits } : { maximumSignificantDigits: 6 });
+  const figures = new Intl.NumberFormat(
+    "en",
+    width
+      ? { minimumFractionDigits: digits, maximumFractionDigits: digits }
+      : { maximumSignificantDigits: 6 },
+  );
   return (value) => figures.format(value);
 }
 
@@ -161,7 +182,12 @@ export function releaseTable(data, releases, isOwner) {
   const title = (row) => (row.question ? titleOf(row.question, row.arguments) : row.release);
   return pagedTable({
     caption: `Releases of ${data}`,
-    heads: [{ title: "What was asked" }, { title: "By" }, { title: "Epsilon", kind: "number" }, { title: "Drawn" }],
+    heads: [
+      { title: "What was asked" },
+      { title: "By" },
+      { title: "Epsilon", kind: "number" },
+      { title: "Drawn" },
+    ],
     rows: newest,
     what: "release",
     kind: "listed",
@@ -186,7 +212,12 @@ export async function logView() {
     unquoted(row.data),
     unquoted(row.question),
     make("span", row.outcome, { class: `outcome ${row.outcome}` }),
-    row.release ? make("a", "open", { href: addressOf(unquoted(row.data), row.release), "aria-label": `Open ${row.release}` }) : (row.error ?? ""),
+    row.release
+      ? make("a", "open", {
+          href: addressOf(unquoted(row.data), row.release),
+          "aria-label": `Open ${row.release}`,
+        })
+      : (row.error ?? ""),
   ];
   const heads = ["Time", "Analyst", "Data set", "Question", "Outcome", "Release"];
   const table = pagedTable({
@@ -198,6 +229,6 @@ export async function logView() {
     textOf: (row) => Object.values(row).join("\n"),
     cellsOf,
   });
-  const about = "Since the gateway started, newest first. It holds no data, and who asked what.";
+  const about = "Who asked what since the gateway started, and what came of it. No data are in it.";
   return [make("h1", "Log", { tabindex: "-1" }), make("p", about, { class: "lead" }), ...table];
 }

@@ -1,7 +1,18 @@
 // The form of a question: its fields follow from what the policy allows, and every change asks the
 // gateway what the question would cost and show, before a button asks it.
 
-import { amount, askJson, budgetBars, capital, levelsText, make, pathOf, reason, say, valueText } from "./gateway_parts.js";
+import {
+  amount,
+  askJson,
+  budgetBars,
+  capital,
+  levelsText,
+  make,
+  pathOf,
+  reason,
+  say,
+  valueText,
+} from "./gateway_parts.js";
 
 const PAUSE = 350; // milliseconds after a change
 const DRAFTS = new Map(); // what was chosen last, by data set
@@ -53,9 +64,16 @@ function tick(name, value, title, about, isOn, type = "checkbox") {
   return make("label", [box, words], { class: "tick" });
 }
 
-const number = (value, limits) => make("input", [], { type: "number", inputmode: "decimal", value, ...limits });
+const number = (value, limits) =>
+  make("input", [], { type: "number", inputmode: "decimal", value, ...limits });
 const text = (value, about) =>
-  make("input", [], { type: "text", value, placeholder: about, autocomplete: "off", spellcheck: "false" });
+  make("input", [], {
+    type: "text",
+    value,
+    placeholder: about,
+    autocomplete: "off",
+    spellcheck: "false",
+  });
 
 // -- what the policy allows -----------------------------------------------------------------------
 
@@ -92,7 +110,10 @@ function levelFields(data, draft, name) {
   const main = choice(options, draft[name]);
   const order = own.slice(0, 4).map((_, i) => {
     const names = own.map((column) => [column, column]);
-    const control = choice(i ? [["", "–"], ...names] : names, draft[`order-${i}`] ?? (i ? "" : own[0]));
+    const control = choice(
+      i ? [["", "–"], ...names] : names,
+      draft[`order-${i}`] ?? (i ? "" : own[0]),
+    );
     control.name = `order-${i}`;
     control.setAttribute("aria-label", `Column of level ${i + 1}`);
     return control;
@@ -122,14 +143,19 @@ function levelsOf(form, name) {
 /** Measures that have bounds in the policy, or need none. */
 function measureFields(data, draft) {
   const chosen = draft.measures ?? ["count"];
-  const box = (value, title, about) => tick("measures", value, title, about, chosen.includes(value));
+  const box = (value, title, about) =>
+    tick("measures", value, title, about, chosen.includes(value));
   const unit = data.protects.replace(/^one /, "");
   const rows = [box("count", "Count", unit === "record" ? "records" : `different ${unit}`)];
   for (const [key, [low, high]] of Object.entries(data.bounds)) {
     const ends = `${low} to ${high}`;
     if (key in data.columns) {
       const boxes = Object.entries(MEASURES).map(([name, title]) =>
-        box(`${name}(${quoted(key)})`, [title, make("span", ` of ${key}`, { class: "unseen" })], ""),
+        box(
+          `${name}(${quoted(key)})`,
+          [title, make("span", ` of ${key}`, { class: "unseen" })],
+          "",
+        ),
       );
       const of = make("span", [key, make("small", ends)], { class: "of" });
       rows.push(make("div", [of, boxes], { class: "row", role: "group", "aria-label": key }));
@@ -150,14 +176,22 @@ const FIELDS = {
   rollup: (data, draft) => [...levelFields(data, draft, "by"), measureFields(data, draft)],
   hhh: (data, draft) => {
     const weights = Object.keys(data.bounds).filter((key) => key in data.columns);
-    const control = choice([["", data.protects.replace(/^one /, "each "), ], ...weights.map((key) => [key, `sum of ${key}`])], draft.weight);
+    const control = choice(
+      [
+        ["", data.protects.replace(/^one /, "each ")],
+        ...weights.map((key) => [key, `sum of ${key}`]),
+      ],
+      draft.weight,
+    );
     return [
       ...levelFields(data, draft, "hierarchy"),
       weights.length ? field("weight", "Counted", control) : null,
     ];
   },
   heavy_hitters: (data, draft) => {
-    const first = data.hierarchies.filter(({ kind }) => kind === "columns").map(({ columns }) => columns[0]);
+    const first = data.hierarchies
+      .filter(({ kind }) => kind === "columns")
+      .map(({ columns }) => columns[0]);
     const names = [...new Set([...singles(data), ...first])].map((one) => [one, one]);
     return [
       field("column", "Column", choice(names, draft.column)),
@@ -165,17 +199,34 @@ const FIELDS = {
     ];
   },
   tree_counts: (data, draft) => {
-    const keys = [["", "found in the data"], ["domain", "all that there can be"], ...data.keys.map((key) => [key, `the list ${key}`])];
+    const keys = [
+      ["", "found in the data"],
+      ["domain", "all that there can be"],
+      ...data.keys.map((key) => [key, `the list ${key}`]),
+    ];
     return [
       field("hierarchy", "Levels", choice(hierarchies(data), draft.hierarchy)),
-      field("keys", "Nodes", choice(keys, draft.keys), "Nodes that are known beforehand are all shown."),
+      field(
+        "keys",
+        "Nodes",
+        choice(keys, draft.keys),
+        "Nodes that are known beforehand are all shown.",
+      ),
     ];
   },
   sql: (data, draft) => {
     const names = Object.keys(data.columns).join(", ");
     const first = data.hierarchies.find(({ kind }) => kind === "columns")?.columns[0];
-    const begun = `SELECT ${first ? `${first}, ` : ""}count(*)\nFROM ${data.name}\n${first ? `GROUP BY ROLLUP (${first})` : ""}`;
-    const area = make("textarea", draft.query ?? begun, { rows: 8, spellcheck: "false", autocapitalize: "off", wrap: "soft" });
+    const column = first && quoted(first);
+    const begun = column
+      ? `SELECT ${column}, count(*)\nFROM ${data.name}\nGROUP BY ROLLUP (${column})`
+      : `SELECT count(*)\nFROM ${data.name}`;
+    const area = make("textarea", draft.query ?? begun, {
+      rows: 8,
+      spellcheck: "false",
+      autocapitalize: "off",
+      wrap: "soft",
+    });
     const where = data.filters.length ? ` WHERE may read ${data.filters.join(", ")}.` : "";
     return [field("query", "Query", area, `Columns: ${names}.${where}`)];
   },
@@ -186,9 +237,15 @@ const ARGUMENTS = {
     by: levelsOf(form, "by"),
     measures: [...form.querySelectorAll("[name=measures]:checked")].map(({ value }) => value),
   }),
-  hhh: (form) => ({ hierarchy: levelsOf(form, "hierarchy"), weight: form.elements.weight?.value || null }),
+  hhh: (form) => ({
+    hierarchy: levelsOf(form, "hierarchy"),
+    weight: form.elements.weight?.value || null,
+  }),
   heavy_hitters: (form) => ({ column: form.elements.column.value, k: numberOf(form.elements.k) }),
-  tree_counts: (form) => ({ hierarchy: form.elements.hierarchy.value, keys: form.elements.keys.value || null }),
+  tree_counts: (form) => ({
+    hierarchy: form.elements.hierarchy.value,
+    keys: form.elements.keys.value || null,
+  }),
   sql: (form) => ({ query: form.elements.query.value }),
 };
 
@@ -200,11 +257,26 @@ function numberOf(control) {
 
 function commonFields(data, draft) {
   const limits = { min: 0, max: data.largest, step: "any" };
-  const sure = [["0.9", "90 %"], ["0.95", "95 %"], ["0.99", "99 %"]];
+  const sure = [
+    ["0.9", "90 %"],
+    ["0.95", "95 %"],
+    ["0.99", "99 %"],
+  ];
   const example = "such as 2013-03, 2013-W10 or 2013-03-09";
   return [
-    data.period && field("period", "Period", text(draft.period ?? "", "all"), `One period of ${data.period}, ${example}; empty for all.`),
-    field("epsilon", "Price, epsilon", number(draft.epsilon ?? data.default, limits), `More costs more and errs less. At most ${amount(data.largest)} a question.`),
+    data.period &&
+      field(
+        "period",
+        "Period",
+        text(draft.period ?? "", "all"),
+        `One period of ${data.period}, ${example}; empty for all.`,
+      ),
+    field(
+      "epsilon",
+      "Price, epsilon",
+      number(draft.epsilon ?? data.default, limits),
+      `More costs more and errs less. At most ${amount(data.largest)} a question.`,
+    ),
     field("confidence", "Intervals hold with", choice(sure, draft.confidence ?? "0.95")),
   ].filter(Boolean);
 }
@@ -223,9 +295,17 @@ export function questionForm(data, { answer, refused }) {
   const trouble = make("p", [], { class: "notice", hidden: true, id: "trouble" });
   const button = make("button", "Ask", { class: "main", disabled: true });
   let waiting, running, priced;
+  let left = data.budget;
 
   const kinds = questions.map((name) =>
-    tick("question", name, QUESTIONS[name][0], QUESTIONS[name][1], name === draft.question, "radio"),
+    tick(
+      "question",
+      name,
+      QUESTIONS[name][0],
+      QUESTIONS[name][1],
+      name === draft.question,
+      "radio",
+    ),
   );
 
   function drawFields() {
@@ -262,6 +342,7 @@ export function questionForm(data, { answer, refused }) {
       const path = `${pathOf(data.name, asked.question)}/explain`;
       const found = await askJson(path, { given: asked.given, signal: running.signal });
       priced = { ...asked, found };
+      left = found.budget;
       showPrice(found);
     } catch (error) {
       if (error.name === "AbortError") return;
@@ -291,17 +372,23 @@ export function questionForm(data, { answer, refused }) {
     clearTrouble();
     button.disabled = true;
     button.textContent = "Ask";
-    price.replaceChildren(make("p", "No price: the question cannot be asked like this.", { class: "soft" }));
-    const name = /^(\w+)/.exec(sentence)?.[1].replace(/^measure$/, "measures");
-    const place = form.querySelector(`[data-field="${CSS.escape(name ?? "")}"]`);
-    if (place) {
-      place.querySelector(".wrong").textContent = sentence;
-      place.querySelector("input, select, textarea").setAttribute("aria-invalid", "true");
-    } else {
-      trouble.textContent = sentence;
-      trouble.hidden = false;
-    }
+    const words = make("p", "None yet: the question cannot be asked like this.", { class: "soft" });
+    price.replaceChildren(make("h2", "Price"), words, budgetBars(left, true));
+    const name = /^(\w*)/.exec(sentence)[1].replace(/^measure$/, "measures");
+    if (showWrong(name, sentence)) return;
+    trouble.textContent = sentence;
+    trouble.hidden = false;
     say(sentence);
+  }
+
+  /** Put a sentence at a field; false if there is none of this name. */
+  function showWrong(name, sentence) {
+    const place = form.querySelector(`[data-field="${CSS.escape(name)}"]`);
+    if (!place) return false;
+    place.querySelector(".wrong").textContent = sentence;
+    place.querySelector("input, select, textarea").setAttribute("aria-invalid", "true");
+    say(sentence);
+    return true;
   }
 
   function showPrice(found) {
@@ -320,7 +407,11 @@ export function questionForm(data, { answer, refused }) {
       say(words);
     } else {
       const after = found.budget[0].after;
-      say(isFree ? `Free: ${reason(found.free)}.` : `Costs epsilon ${amount(found.epsilon)}. Then ${amount(after)} of ${found.budget[0].of} is left.`);
+      say(
+        isFree
+          ? `Free: ${reason(found.free)}.`
+          : `Costs epsilon ${amount(found.epsilon)}. Then ${amount(after)} of ${found.budget[0].of} is left.`,
+      );
     }
   }
 
@@ -350,16 +441,24 @@ export function questionForm(data, { answer, refused }) {
       later();
     } catch (problem) {
       if (problem.status === 401) refused(problem);
+      else if (problem.message.startsWith("error ")) showWrong("error", problem.message);
       else showTrouble(problem.message);
     }
     findButton.disabled = false;
   }
 
   const error = number("", { min: 0, step: "any" });
-  const findButton = make("button", "Find the price", {}, () => findPrice(numberOf(error), findButton));
+  const findButton = make("button", "Find the price", {}, () =>
+    findPrice(numberOf(error), findButton),
+  );
   const finder = make("details", [
     make("summary", "Find the price of an error"),
-    field("error", "Intervals at most so wide to each side", error, "Of what one node has of its own; the smallest price is put in above."),
+    field(
+      "error",
+      "Intervals at most so wide to each side",
+      error,
+      "Of what one node has of its own; the smallest price is put in above.",
+    ),
     findButton,
   ]);
   finder.addEventListener("input", (event) => event.stopPropagation());
@@ -377,7 +476,11 @@ export function questionForm(data, { answer, refused }) {
   form.append(
     group("question", "Question", make("div", kinds, { class: "kinds" })),
     trouble,
-    make("div", [make("div", [fields, finder]), make("aside", [price, button], { "aria-label": "Price" })], { class: "columns-of-form" }),
+    make(
+      "div",
+      [make("div", [fields, finder]), make("aside", [price, button], { "aria-label": "Price" })],
+      { class: "columns-of-form" },
+    ),
   );
   drawFields();
   later();
@@ -391,12 +494,15 @@ function priceParts(found, isFree) {
   const lines = new Map(found.lines.map(([name, value, meaning]) => [name, [value, meaning]]));
   const head = isFree ? "Free" : `Epsilon ${amount(found.epsilon)}`;
   const delta = found.delta ? `, delta ${amount(found.delta)}` : "";
-  const below = isFree ? `${capital(reason(found.free))}.` : `Paid once${delta}. Whoever asks the same again, gets the same for nothing.`;
+  const below = isFree
+    ? `${capital(reason(found.free))}.`
+    : `Paid once${delta}. Whoever asks the same again, gets the same for nothing.`;
   const facts = [];
   const unseen = lines.get("not shown");
   if (unseen) facts.push(["Cannot be shown", ...unseen]);
   for (const [name, [value, meaning]] of lines) {
-    if (name === "standard error" || name.startsWith("error of ")) facts.push([capital(name), value, meaning]);
+    if (name === "standard error" || name.startsWith("error of "))
+      facts.push([capital(name), value, meaning]);
   }
   const more = lines.get("shows more");
   if (more) facts.push(["Shows more", ...more]);
@@ -416,7 +522,13 @@ function priceParts(found, isFree) {
 /** Names, values and meanings of a card. */
 export function cardTable(rows, caption) {
   const lines = rows.map(([name, value, meaning]) =>
-    make("tr", [make("th", name, { scope: "row" }), make("td", valueText(value)), make("td", meaning)]),
+    make("tr", [
+      make("th", name, { scope: "row" }),
+      make("td", valueText(value)),
+      make("td", meaning),
+    ]),
   );
-  return make("table", [make("caption", caption, { class: "unseen" }), make("tbody", lines)], { class: "card" });
+  return make("table", [make("caption", caption, { class: "unseen" }), make("tbody", lines)], {
+    class: "card",
+  });
 }

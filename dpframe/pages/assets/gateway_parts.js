@@ -91,8 +91,11 @@ export const addressOf = (...steps) => `#/${steps.map(encodeURIComponent).join("
 // -- numbers and words ----------------------------------------------------------------------------
 
 const figures = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
-export const amount = (number) => // of epsilon or delta
-  number > 0 && number < 1e-3 ? Number(number.toPrecision(4)).toExponential() : figures.format(number);
+export const amount = (number) =>
+  // of epsilon or delta
+  number > 0 && number < 1e-3
+    ? Number(number.toPrecision(4)).toExponential()
+    : figures.format(number);
 export const count = (number, one, many = `${one}s`) =>
   `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
 export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
@@ -183,6 +186,7 @@ export function budgetBars(rows, isFree = false) {
  * Of a row, `textOf` is searched, and `cellsOf` are drawn; its first cell heads the row.
  */
 export function pagedTable({ caption, heads, rows, textOf, cellsOf, kind, what = "row" }) {
+  if (rows.length === 0) return [make("p", "Nothing yet.", { class: "soft" })];
   const shown = { page: 0, rows };
   const body = make("tbody", [], { role: "rowgroup" }); // narrow screens lay rows out as boxes
   const tally = make("p", [], { role: "status", class: "soft" });
