@@ -93,7 +93,8 @@ def routes() -> set[tuple[str, str]]:
     found = set()
     for route in Door(held).app().routes:
         for method in getattr(route, "methods", None) or ():
-            found.add((method, getattr(route, "path", "")))
+            path = re.sub(r"^/page/.+", "/page/{file}", getattr(route, "path", ""))
+            found.add((method, path))
     return {(method, path) for method, path in found if method != "HEAD"}
 
 
@@ -157,6 +158,7 @@ for i in $(seq 300); do
   sleep 0.1
 done
 cat health.txt
+curl -sf http://127.0.0.1:{PORT}/ | grep -q "<html"
 {shlex.join([sys.executable, *json.loads(HEALTH)[1:]])}"""
 
 
@@ -286,6 +288,9 @@ def test_parts_of_policies_have_keys_that_there_are() -> None:
 
 def test_what_the_pages_name_is_there() -> None:
     """Files of tests, on the pages of the gateway."""
+    listed = set(re.findall(r"`(test_\w+)`", (HERE / "docs" / "security.md").read_text("utf-8")))
+    assert len(listed) > 5
+    assert [name for name in listed if not (HERE / f"tests/gateway/{name}.py").is_file()] == []
     for page in ("gateway", "security", "deployment", "decisions/0063-gateway"):
         text = (HERE / "docs" / f"{page}.md").read_text("utf-8")
         named = re.findall(r"\btests/[\w/]+\.py", text)
