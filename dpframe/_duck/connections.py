@@ -28,7 +28,7 @@ from duckdb.func import ARROW, SPECIAL
 from duckdb.sqltypes import DuckDBPyType
 
 from dpframe.common.calls import renew_in_child
-from dpframe.common.progress import watched
+from dpframe.common.progress import guard_time
 from dpframe.common.texts import identifier, literal
 from dpframe.errors import DpframeError, ParameterError, SourceError
 
@@ -127,7 +127,7 @@ def withhold_errors(
     """Run a call, and if memory does not suffice the call that needs ``less``. DuckDB's errors
     become an error that names the source and quotes nothing. ``stop`` interrupts the connection."""
     failed = None
-    with catch_ctrl_c(stop) as raised, watched(stop):
+    with catch_ctrl_c(stop) as raised, guard_time(stop):
         try:
             result = call()
         except duckdb.InterruptException:

@@ -162,7 +162,7 @@ class TimeLimit:
         self._lock, self._ended = threading.Lock(), threading.Event()
 
     @contextmanager
-    def watched(self, stop: Callable[[], None]) -> Iterator[None]:
+    def guard(self, stop: Callable[[], None]) -> Iterator[None]:
         """Count the time of the block, which ``stop`` interrupts."""
         with self._lock:
             outer, self._stop = self._stop, stop
@@ -209,7 +209,7 @@ def time_limit(seconds: float) -> Iterator[None]:
         watch.join()
 
 
-def watched(stop: Callable[[], None] | None) -> AbstractContextManager[None]:
+def guard_time(stop: Callable[[], None] | None) -> AbstractContextManager[None]:
     """The block under the time limit of this thread, if there is one."""
     limit: TimeLimit | None = getattr(_limits, "now", None)
-    return nullcontext() if limit is None or stop is None else limit.watched(stop)
+    return nullcontext() if limit is None or stop is None else limit.guard(stop)

@@ -185,19 +185,19 @@ class Door:
 
     async def release(self, request: Request, analyst: Analyst) -> Response:
         data, name = request.path_params["data"], request.path_params["release"]
-        return await self._rows(_accepted(request), partial(self.gate.release, analyst, data, name))
+        return await self._rows(_answer_form(request), partial(self.gate.release, analyst, data, name))
 
     async def ask(self, request: Request, analyst: Analyst) -> Response:
         given = await arguments_of(request)
         data, question = request.path_params["data"], request.path_params["question"]
         return await self._rows(
-            _accepted(request), partial(self.gate.ask, analyst, data, question, given)
+            _answer_form(request), partial(self.gate.ask, analyst, data, question, given)
         )
 
     async def change(self, request: Request, analyst: Analyst) -> Response:
         given = await arguments_of(request)
         data = request.path_params["data"]
-        return await self._rows(_accepted(request), partial(self.gate.change, analyst, data, given))
+        return await self._rows(_answer_form(request), partial(self.gate.change, analyst, data, given))
 
     async def reopen(self, request: Request, analyst: Analyst) -> Response:
         given = await arguments_of(request)
@@ -281,7 +281,7 @@ def _no_number(text: str) -> Any:
     raise ValueError(text)
 
 
-def _accepted(request: Request) -> str:
+def _answer_form(request: Request) -> str:
     return str(request.headers.get("accept", ""))
 
 
@@ -449,7 +449,7 @@ def serve(policy: Policy, say: Callable[[str], object] = print, quiet: bool = Fa
     log_to_stderr(quiet)
     with ExitStack() as closing:
         closing.callback(signal.signal, signal.SIGTERM, before)
-        opened = closing.enter_context(listening(policy.address))
+        opened = closing.enter_context(open_socket(policy.address))
         gate = Gate(policy)
         closing.callback(gate.close)
         server = uvicorn.Server(
@@ -476,7 +476,7 @@ def serve(policy: Policy, say: Callable[[str], object] = print, quiet: bool = Fa
     return told[0] if told else "its server"
 
 
-def listening(address: tuple[str, int]) -> socket.socket:
+def open_socket(address: tuple[str, int]) -> socket.socket:
     """A socket that takes connections; ParameterError if there can be none."""
     host, port = address
     try:
