@@ -185,19 +185,19 @@ class Door:
 
     async def release(self, request: Request, analyst: Analyst) -> Response:
         data, name = request.path_params["data"], request.path_params["release"]
-        return await self._rows(_answer_form(request), partial(self.gate.release, analyst, data, name))
+        return await self._rows(_form_of(request), partial(self.gate.release, analyst, data, name))
 
     async def ask(self, request: Request, analyst: Analyst) -> Response:
         given = await arguments_of(request)
         data, question = request.path_params["data"], request.path_params["question"]
         return await self._rows(
-            _answer_form(request), partial(self.gate.ask, analyst, data, question, given)
+            _form_of(request), partial(self.gate.ask, analyst, data, question, given)
         )
 
     async def change(self, request: Request, analyst: Analyst) -> Response:
         given = await arguments_of(request)
         data = request.path_params["data"]
-        return await self._rows(_answer_form(request), partial(self.gate.change, analyst, data, given))
+        return await self._rows(_form_of(request), partial(self.gate.change, analyst, data, given))
 
     async def reopen(self, request: Request, analyst: Analyst) -> Response:
         given = await arguments_of(request)
@@ -281,7 +281,7 @@ def _no_number(text: str) -> Any:
     raise ValueError(text)
 
 
-def _answer_form(request: Request) -> str:
+def _form_of(request: Request) -> str:
     return str(request.headers.get("accept", ""))
 
 
