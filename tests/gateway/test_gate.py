@@ -257,6 +257,7 @@ def test_one_gateway_holds_a_folder_that_nobody_else_reads(opened: Opened) -> No
         ("hhh", {"hierarchy": "columns:country", "ledger": "x.db"}, "no argument 'ledger'"),
         ("hhh", {"hierarchy": "columns:country", "epsilon": 4.1}, "at most 4"),
         ("hhh", {"hierarchy": "columns:country", "epsilon": True}, "must be a number"),
+        ("hhh", {"hierarchy": "columns:country", "epsilon": float("inf")}, "finite numbers"),
         ("hhh", {"hierarchy": {"a": [1]}}, "hierarchy"),
         ("hhh", {"hierarchy": "columns:country", "period": "2026-W01"}, "no column of periods"),
         ("rollup", {"by": "country", "measures": ["sum(who)"]}, "no bounds of 'who'"),

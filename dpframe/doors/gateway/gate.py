@@ -438,9 +438,10 @@ class Gate:
                 f"arguments must be names with values; got {shown_value(arguments)}."
             )
         try:
-            key = json.dumps([data.name, question, arguments, explains], sort_keys=True)
+            call = [data.name, question, arguments, explains]
+            key = json.dumps(call, sort_keys=True, allow_nan=False)
         except (TypeError, ValueError, RecursionError):
-            raise ParameterTypeError("arguments must be values of JSON.") from None
+            raise ParameterTypeError("arguments must be values of JSON, with finite numbers.") from None
         with self._lock:
             known = self._read.get(key)
             if known is not None:
