@@ -192,7 +192,7 @@ class UserNodes:
     def _sum(self, of_some: Callable[..., Ints]) -> Ints:
         """The sum of what threads make of ranges of users, from the ``starts`` of their groups, all
         nodes, and how many nodes of each group are ``searched``."""
-        parts, groups = threads(), len(self.shares)
+        parts, groups = min(threads(), 1 + len(self.node) // BLOCK_ROWS), len(self.shares)
         at = np.searchsorted(self.starts, len(self.node) * np.arange(parts) // parts)
         ends = [*(at // groups * groups).tolist(), len(self.starts) - 1]
         node = self.node.view(np.uint32)

@@ -357,6 +357,7 @@ def test_compiled_loops_blocks_and_the_order_of_rows_change_nothing(
         patch.setattr(user_nodes, "LONG", 0)
         assert numbers(rows) == exact
         patch.setattr(user_nodes, "threads", lambda: 5)  # ranges of few users, and of none
+        patch.setattr(user_nodes, "BLOCK_ROWS", 1)
         assert numbers(rows) == exact
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(user_nodes, "BLOCK_ROWS", 1)
