@@ -13,7 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 PLANNING = {
@@ -92,6 +92,12 @@ class Spelt:
     """The question whose public signature it is, or that it answers."""
 
 
+@cache
+def nodes_of(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """All nodes of a module, walked once: most laws look at each."""
+    return tuple(ast.walk(tree))
+
+
 @dataclass(frozen=True)
 class House:
     """A checkout of the package."""
@@ -115,7 +121,7 @@ class House:
         return [
             Spelt(file, n.lineno, type(n).__name__, len(OTHERS & _named(n)), _declares(n))
             for file, tree in self.trees.items()
-            for n in ast.walk(tree)
+            for n in nodes_of(tree)
             if isinstance(n, ast.stmt | ast.expr) and len(PLANNING & _named(n)) >= SPELT_OUT
         ]
 
@@ -152,7 +158,7 @@ class House:
         """``isinstance`` on plans, laws, counted and drawn values, by file."""
         found: Counter[str] = Counter()
         for file, tree in self.trees.items():
-            for node in ast.walk(tree):
+            for node in nodes_of(tree):
                 if isinstance(node, ast.Call) and _is_name(node.func, "isinstance"):
                     names = _names(node.args[1])
                     found[file] += any(HELD.search(n) or n in COUNTED for n in names)
@@ -174,7 +180,7 @@ class House:
             and ast.unparse(kind) in ("Any", "object")
             for file, tree in self.trees.items()
             if file.endswith("accessor.py")
-            for node in ast.walk(tree)
+            for node in nodes_of(tree)
         )
 
     @property
@@ -183,7 +189,7 @@ class House:
         return [
             target.id
             for tree in self.trees.values()
-            for node in ast.walk(tree)
+            for node in nodes_of(tree)
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp)
             for target in node.targets
             if isinstance(target, ast.Name) and re.match(r"Any[A-Z]", target.id)
@@ -197,7 +203,7 @@ class House:
         return [
             (file, ast.unparse(node))
             for file, tree in self.trees.items()
-            for node in ast.walk(tree)
+            for node in nodes_of(tree)
             if _reads_text(node)
         ]
 
@@ -236,7 +242,7 @@ class House:
         return [
             text
             for tree in self.trees.values()
-            for node in ast.walk(tree)
+            for node in nodes_of(tree)
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args
             if (text := _text_of(node.exc.args[0])) is not None
         ]
@@ -250,7 +256,7 @@ class House:
         """Files that import from each other, directly or not."""
         arrows: dict[str, set[str]] = {file: set() for file in self.trees}
         for file, tree in self.trees.items():
-            for node in ast.walk(tree):
+            for node in nodes_of(tree):
                 arrows[file] |= self._files_of(node)
             arrows[file].discard(file)
         reached = {file: set(targets) for file, targets in arrows.items()}
@@ -303,7 +309,7 @@ class House:
             (node.end_lineno or 0) + 1 - min([node, *node.decorator_list], key=_line).lineno
             for file, tree in self.trees.items()
             if file.startswith("questions/")
-            for node in ast.walk(tree)
+            for node in nodes_of(tree)
             if isinstance(node, ast.FunctionDef) and _tells_draws(node)
         )
         files = [self.root / "dpframe" / "verifier" / f"{name}.py" for name in COMPARISON]
@@ -343,7 +349,7 @@ class House:
         return [
             (file, method.name)
             for file, tree in self.trees.items()
-            for node in ast.walk(tree)
+            for node in nodes_of(tree)
             if isinstance(node, ast.ClassDef)
             for method in node.body
             if isinstance(method, ast.FunctionDef)
@@ -519,7 +525,7 @@ def _names(node: ast.AST) -> set[str]:
 
 def _words(tree: ast.Module) -> Iterator[str]:
     """Names, imports and texts of a module; no docstrings."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         match node:
             case ast.Name(id=word) | ast.Attribute(attr=word) | ast.alias(name=word):
                 yield word

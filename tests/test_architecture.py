@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.house import nodes_of
+
 PACKAGE = Path(__file__).resolve().parent.parent / "dpframe"
 ROOT = len(PACKAGE.parts) + 1
 
@@ -76,7 +78,7 @@ def _imports(path: Path) -> set[str]:
     them later."""
     found: set[str] = set()
     modules = _modules()
-    for node in ast.walk(_parsed(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(_parsed(path.read_text("utf-8"))):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} imports by a relative name"
             if (node.module or "").split(".")[0] == "dpframe":
@@ -153,7 +155,7 @@ def _plans() -> list[str]:
     warehouse's is the statement to one of them."""
     found = []
     for module, path in _modules().items():
-        classes = [n for n in ast.walk(_parsed(path.read_text("utf-8"))) if type(n) is ast.ClassDef]
+        classes = [n for n in nodes_of(_parsed(path.read_text("utf-8"))) if type(n) is ast.ClassDef]
         draws = any(getattr(n, "name", "") == "run" for c in classes for n in c.body)
         if module.startswith("questions.") and (draws or module.endswith(".plan")):
             found.append(module)
@@ -261,7 +263,7 @@ def test_only_two_modules_load_duckdb_or_touch_randomness() -> None:
     duck, random = set(), set()
     for name, path in _modules().items():
         text = path.read_text(encoding="utf-8")
-        for node in ast.walk(_parsed(text)):
+        for node in nodes_of(_parsed(text)):
             if isinstance(node, ast.Import) and any(a.name == "duckdb" for a in node.names):
                 duck.add(name)
             if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "duckdb":
@@ -277,7 +279,7 @@ def test_the_verifier_shares_no_code() -> None:
     """Law: what checks proofs imports itself and the standard library, and nothing of what made
     them; no float and no number of numpy can decide."""
     for name, path in _modules().items():
-        for node in ast.walk(_parsed(path.read_text("utf-8"))):
+        for node in nodes_of(_parsed(path.read_text("utf-8"))):
             if _room(name) != "verifier" or not isinstance(node, ast.Import | ast.ImportFrom):
                 continue
             named = (
@@ -331,7 +333,7 @@ def _told_apart(text: str) -> int:
     """Calls of ``isinstance`` that ask which plan, law or outcome something is."""
     calls = [
         node
-        for node in ast.walk(_parsed(text))
+        for node in nodes_of(_parsed(text))
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance"
     ]
     names = [{n.id for n in ast.walk(c.args[1]) if isinstance(n, ast.Name)} for c in calls]
@@ -405,7 +407,7 @@ def _statements(path: Path) -> list[str]:
     """Texts of a module other than docstrings; what an f-string puts in stands as {}."""
     tree = _parsed(path.read_text(encoding="utf-8"))
     inside, out = set(), []
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Expr):  # a docstring
             inside.add(id(node.value))
         elif isinstance(node, ast.JoinedStr):
