@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from dpframe.verifier import verify_proof, verify_receipt
 from dpframe.verifier.path_game import PathGame, path_bound
 from tests.privacy.test_verified_plans import cases, confirmed, drawn_rollup
 from tests.privacy.test_verifier import fails, of, proved
+from tests.releases import made_once
 
 DELTA: dict[str, Any] = {"delta": 1e-6}
 BOUNDS: dict[str, Any] = {"lower": 0, "upper": 500}
@@ -84,12 +86,14 @@ ROUNDS, SEARCHED = "rounds", "rounds, found bounds"
 QUANTILES = "quantiles of users"
 
 
+@cache
 def planned(name: str) -> Any:
     measures, arguments = ROLLUPS[name]
     by = ["a"] if "keys" in arguments else ["a", "b"]
     return dp.explain_rollup(by, measures, **{"epsilon": 1.0, **arguments}).plan
 
 
+@made_once
 def released(sales: pd.DataFrame, name: str, by: Any = ("a", "b")) -> Any:
     measures, arguments = ROLLUPS[name]
     by = ["a"] if "keys" in arguments else list(by)

@@ -136,7 +136,7 @@ def reads_invalid(row: tuple[Any, ...], hierarchy: Hierarchy) -> bool:
     return by.join(filter(None, str(row[0]).split(by))).startswith("<invalid>")
 
 
-@nasty.examples_of(7, 100, nasty.KINDS, st.integers(1, 99))
+@nasty.examples_of(4, 100, nasty.KINDS, st.integers(1, 99))
 def test_nodes_lie_in_what_their_labels_begin_with(drawn: Any, seed: int) -> None:
     """Also where a separator cuts through the text of the ``<invalid>`` node; labels such as
     ``a / b`` are ambiguous, the columns of the levels are not."""

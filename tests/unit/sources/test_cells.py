@@ -72,7 +72,7 @@ def expected(cells: Cells, rows: Rows, threshold: int) -> dict[Any, int]:
     return segments(cells.kinds, records, lambda _, __, n: n >= threshold)
 
 
-@examples(12, 300, ROWS, st.sampled_from(SHAPES), st.integers(1, 6), st.data())
+@examples(6, 300, ROWS, st.sampled_from(SHAPES), st.integers(1, 6), st.data())
 def test_what_is_reported_is_of_every_record(
     rows: Rows, shape: str, threshold: int, data: Any
 ) -> None:
@@ -193,7 +193,7 @@ def measured(
     return nodes, places, found
 
 
-@examples(12, 300, ROWS, st.sampled_from(SHAPES), st.integers(1, 6), st.data())
+@examples(6, 300, ROWS, st.sampled_from(SHAPES), st.integers(1, 6), st.data())
 def test_a_segment_has_what_its_cell_took(
     rows: Rows, shape: str, threshold: int, data: Any
 ) -> None:
@@ -232,7 +232,7 @@ HARD = [None, math.nan, math.inf, -math.inf, 1e300, 7.0, -3.5, 0.25]
 """Values that no sum takes, those beyond its bounds, and those within."""
 
 
-@examples(6, 150, ROWS, st.sampled_from(SHAPES), st.integers(1, 6), st.data())
+@examples(4, 150, ROWS, st.sampled_from(SHAPES), st.integers(1, 6), st.data())
 def test_groups_that_another_engine_adds_up_are_the_same_segments(
     rows: Rows, shape: str, threshold: int, data: Any
 ) -> None:

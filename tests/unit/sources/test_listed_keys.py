@@ -410,7 +410,7 @@ def test_listed_nodes_are_counted(spec: str, short: int, monkeypatch: pytest.Mon
             expect_listed(hierarchy, rows, KEYS[spec], sql=bool(short))
 
 
-@nasty.examples(8, 100, st.data(), st.integers(1, 3))
+@nasty.examples(4, 100, st.data(), st.integers(1, 3))
 def test_listed_columns_have_the_naive_counts(data: st.DataObject, width: int) -> None:
     """Random rows, and a random part of their tuples as keys."""
     rows = data.draw(nasty.column_rows(width))
@@ -423,7 +423,7 @@ def test_listed_columns_have_the_naive_counts(data: st.DataObject, width: int) -
     expect_listed(hierarchy, rows, some)
 
 
-@nasty.examples(8, 100, st.lists(nasty.paths("/"), max_size=40), st.data())
+@nasty.examples(4, 100, st.lists(nasty.paths("/"), max_size=40), st.data())
 def test_listed_paths_have_the_naive_counts(values: list[Any], data: st.DataObject) -> None:
     rows = [(v,) for v in values]
     nodes = sorted(

@@ -37,7 +37,7 @@ def frame_of(values: Sequence[Any]) -> pd.DataFrame:
     return pd.DataFrame({"x": pd.Series(list(values), dtype=object)})
 
 
-@nasty.examples_of(8, 100, nasty.KINDS)
+@nasty.examples_of(4, 100, nasty.KINDS)
 def test_rows_are_counted_as_one_by_one(drawn: Any) -> None:
     """Law: every value is in the node that the Python of its kind finds: ``ipaddress``, ``split``,
     slices, datetimes in UTC, halves of intervals, tuples; everything else is invalid."""

@@ -27,7 +27,7 @@ from dpframe.sources import small_frames as user_rows
 from dpframe.sources.cell_leaves import row_hash
 from dpframe.sources.exact_trees import exact_counts
 from tests import strategies as nasty
-from tests.members import tries
+from tests.members import in_turn, tries
 from tests.rollups import exact_tree, said
 
 TEXTS = st.sampled_from(
@@ -198,9 +198,9 @@ def counted(rows: object, hierarchy: Hierarchy, unit: PrivacyUnit, seed: int, sq
     return [tree.level.tolist(), tree.count.tolist(), *(k.to_pylist() for k in tree.keys)]
 
 
-@pytest.mark.parametrize("drop", [False, True])
-@pytest.mark.parametrize(
-    "unit", [SHARE, *(sample_of(most) for most in (1, 2, 5))], ids=["share", "1", "2", "5"]
+@in_turn(
+    ("unit", [SHARE, *(sample_of(most) for most in (1, 2, 5))], ["share", "1", "2", "5"]),
+    ("drop", [False, True]),
 )
 @tries(6, 100)
 @given(rows=ROWS, seed=st.integers(0, 2**63 - 1), block=st.integers(1, 8))
@@ -238,7 +238,7 @@ def test_hashes_that_start_alike_are_compared_as_a_whole() -> None:
 
 
 @pytest.mark.parametrize("unit", [SHARE, sample_of(2)], ids=["share", "records"])
-@tries(10, 100)
+@tries(5, 100)
 @given(rows=ROWS, seed=st.integers(0, 2**63 - 1), block=st.integers(1, 8))
 def test_a_user_counts_alone(unit: PrivacyUnit, rows: list[Any], seed: int, block: int) -> None:
     """Counts are the sum of every user's own, which move by what the unit says at most."""

@@ -98,7 +98,7 @@ KINDS = {
 }
 
 
-@nasty.examples_of(10, 400, KINDS, st.integers(2, 6), st.integers(1, 9))
+@nasty.examples_of(5, 400, KINDS, st.integers(2, 6), st.integers(1, 9))
 def test_sketches_are_those_of_texts(drawn: Any, counters: int, size: int) -> None:
     """Law: wherever batches and pieces end, and where one more table follows, whose keys become
     numbers and texts again, those at zero with them."""

@@ -163,7 +163,7 @@ def amounts_of(frame: pd.DataFrame) -> dict[tuple[int, int, Any], float]:
     return out
 
 
-@tries(25, 300)
+@tries(12, 300)
 @given(
     st.lists(
         st.tuples(st.sampled_from("xyz"), st.sampled_from(KEYS), st.sampled_from(HOSTILE)),
