@@ -33,6 +33,7 @@ from dpframe.testing import seeded_noise
 from tests.doors import Door, World, command, in_this_process, public, rows
 from tests.integration.contract import BUDGET, CONTRACTS, HHH, Arguments, Contract, world_of
 from tests.integration.test_ledger_faults import held
+from tests.members import some
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 ROADS = ("accessor", "SQL, table", "command line")
@@ -414,6 +415,15 @@ def stop_draws(patched: pytest.MonkeyPatch) -> None:
         patched.setattr(law, "draw", None)
 
 
+@some(
+    "hhh-locked",
+    "heavy_hitters-damaged",
+    "rollup-locked",
+    "tree_counts-gone",
+    "prefix_tree-damaged",
+    "synthesize-locked",
+    "hhh-gone",
+)
 @pytest.mark.parametrize("fault", [damaged, gone, locked])
 @every_question
 def test_a_ledger_that_cannot_be_used_stops_every_door(

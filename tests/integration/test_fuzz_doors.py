@@ -49,9 +49,9 @@ def of_values(seeds: range, folder: Path) -> list[Case]:
 def test_no_value_decides_whether_a_call_answers(tmp_path: Path) -> None:
     """Law: of two tables of one schema both are answered, or both refused in the same words; both
     ways of counting release the same."""
-    answers, differ = differences(of_values(range(30), tmp_path))
+    answers, differ = differences(of_values(range(16), tmp_path))
     assert not differ
-    assert answers > 7
+    assert answers > 4
 
 
 def test_no_value_decides_where_duckdb_reads_by_itself(tmp_path: Path) -> None:

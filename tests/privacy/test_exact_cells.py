@@ -28,7 +28,7 @@ from dpframe.hierarchy import Cells, Kind
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import halves, laplace_table
 from dpframe.sources import exact_trees
-from tests.members import in_turn
+from tests.members import in_turn, some
 from tests.naive import segments
 from tests.rollups import Silent, nodes
 
@@ -229,6 +229,7 @@ SURE = THRESHOLD - LAWS["three values"].highest
 """The least count that some noise lifts to the threshold."""
 
 
+@some("True-2 x 2", "False-2 x 3", "True-2 x 2 x 2")
 @pytest.mark.parametrize("lattice", list(LATTICES))
 @pytest.mark.parametrize("tabled", [True, False])
 def test_leaving_noise_out_where_none_selects_changes_no_probability(

@@ -42,7 +42,7 @@ from dpframe.sources import segment_places as parts_statement
 from dpframe.sources.keys import listed_nodes
 from dpframe.testing import seeded_noise
 from tests import naive
-from tests.members import in_turn, some
+from tests.members import in_turn, some, tries
 from tests.naive import Path
 
 from .test_user_ids import IDS, REFUSED, loaded
@@ -196,7 +196,7 @@ ROWS = st.tuples(
     ids=["record", "record, late", "user"],
 )
 @pytest.mark.parametrize("kind", HIERARCHIES)
-@settings(max_examples=8, deadline=None)
+@tries(4, 40)
 @given(data=st.data())
 def test_one_unit_moves_every_vector_by_at_most_its_bound(
     kind: str, unit: PrivacyUnit, late: bool, data: st.DataObject

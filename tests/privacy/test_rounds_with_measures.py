@@ -209,7 +209,7 @@ def check_rows(
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
-@tries(15, 150)
+@tries(8, 150)
 @given(ROWS, OWN)
 def test_no_user_moves_a_vector_further_than_its_law_is_for(
     plan: Any, rows: list[Row], own: list[tuple[Any, Any, Any]]

@@ -35,7 +35,7 @@ from dpframe.mechanisms.rollup import Selection, shown_nodes
 from dpframe.sources import bin_statements as statements
 from dpframe.sources import rollup_parts as sources
 from tests import naive
-from tests.members import some
+from tests.members import some, tries
 from tests.rollups import Silent
 from tests.strategies import examples
 from tests.unit.sources.test_cells import ROWS as CELL_ROWS
@@ -197,7 +197,7 @@ def vectors(unit: PrivacyUnit, measure: Measure) -> BinVectors:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("unit", [RECORD, USER], ids=["record", "user"])
 @pytest.mark.parametrize("shape", HIERARCHIES)
-@settings(max_examples=8, deadline=None)
+@tries(4, 40)
 @given(data=st.data())
 def test_bins_are_those_of_the_twin_and_one_unit_moves_them_by_one(
     shape: str, unit: PrivacyUnit, kind: str, data: st.DataObject
@@ -345,6 +345,22 @@ LIMITS: dict[str, list[str]] = {
 }
 
 
+@some(
+    "TIMESTAMP-record",
+    "TIMESTAMP_S-user",
+    "TIMESTAMP_MS-record",
+    "TIMESTAMP_NS-user",
+    "TIMESTAMP WITH TIME ZONE-record",
+    "DATE-user",
+    "INTERVAL-record",
+    "INTERVAL-user",
+    "DOUBLE-user",
+    "FLOAT-record",
+    "HUGEINT-user",
+    "UHUGEINT-record",
+    "DECIMAL(38,10)-user",
+    '"NULL"-record',
+)
 @pytest.mark.parametrize("unit", [RECORD, USER], ids=["record", "user"])
 @pytest.mark.parametrize("kind", LIMITS)
 def test_no_value_of_a_type_is_an_error(kind: str, unit: PrivacyUnit) -> None:
@@ -402,6 +418,7 @@ def public_nodes(paths: Iterable[tuple[Any, ...]]) -> Any:
     return SimpleNamespace(level=np.array([len(p) for p in every]), keys=tuple(keys))
 
 
+@some("TINYINT", "BIGINT", "USMALLINT", "UINTEGER")
 @pytest.mark.parametrize("kind", WHOLE_TYPES)
 def test_codes_of_every_number_tell_the_part(kind: str) -> None:
     """Law, by enumeration: each pair of numbers, at the ends of a type and next to reported ones,
@@ -438,7 +455,7 @@ def test_public_facts_alone_decide_whether_keys_have_codes() -> None:
 
 
 @pytest.mark.parametrize("invalid", ["count", "drop"])
-@settings(max_examples=20, deadline=None)
+@tries(8, 100)
 @given(data=st.data())
 def test_values_are_counted_alike_with_codes_and_by_a_join(
     invalid: Any, data: st.DataObject

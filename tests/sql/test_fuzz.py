@@ -224,9 +224,9 @@ def _stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_queries_are_answered_or_refused() -> None:
     """Law: some queries; ``-m evidence`` makes twenty thousand others."""
-    happened = check_all(range(120))
+    happened = check_all(range(60))
     assert happened["answered"] > 2
-    assert happened["read"] > 20
+    assert happened["read"] > 10
 
 
 @pytest.mark.evidence

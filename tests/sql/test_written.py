@@ -17,6 +17,7 @@ import dpframe as dp
 from dpframe.doors.sql import query as door
 from dpframe.errors import ParameterError
 from dpframe.testing import seeded_noise
+from tests.members import some
 from tests.sql.written_queries import (
     BOUNDS,
     OF_A_USER,
@@ -30,22 +31,27 @@ from tests.sql.written_queries import (
 
 SPENT = {"delta": 1e-6, "confidence": 0.9999, "progress": False}
 USER = "customer_id"
-UNITS = pytest.mark.parametrize("user", [None, USER], ids=["record", "user"])
 ANSWERED = [one for one in written() if "refused" not in one.said]
+EVIDENCE = [pytest.mark.evidence]
 REFUSED = [one for one in written() if "refused" in one.said or "refused by user" in one.said]
 
 
 EACH_SUITE = 12
-"""One query of so many is in the suite; the others take longer, and are evidence."""
+"""One query of so many is in the suite, by record or by user in turn; all the others, and both
+units of every query, take longer, and are evidence."""
 
 
 def each(queries: list[Written]) -> pytest.MarkDecorator:
-    marks = [[] if i % EACH_SUITE == 0 else [pytest.mark.evidence] for i in range(len(queries))]
     given = [
-        pytest.param(one, id=one.number, marks=mark)
-        for one, mark in zip(queries, marks, strict=True)
+        pytest.param(
+            *(one, user),
+            id=f"{one.number}-{unit}",
+            marks=[] if place % EACH_SUITE == 0 and place // EACH_SUITE % 2 == turn else EVIDENCE,
+        )
+        for turn, (unit, user) in enumerate([("record", None), ("user", USER)])
+        for place, one in enumerate(queries)
     ]
-    return pytest.mark.parametrize("written", given)
+    return pytest.mark.parametrize(("written", "user"), given)
 
 
 @pytest.fixture(scope="module")
@@ -293,7 +299,6 @@ def released_by(
 # -- tests ---------------------------------------------------------------------------------------
 
 
-@UNITS
 @each(ANSWERED)
 def test_a_query_is_its_question_and_shows_what_duckdb_shows(
     written: Written,
@@ -320,7 +325,6 @@ def test_a_query_is_its_question_and_shows_what_duckdb_shows(
         assert_near(result, exact, near, ordered, "few" in written.said)
 
 
-@UNITS
 @each(REFUSED)
 def test_a_query_is_refused_with_its_sentence(written: Written, user: str | None) -> None:
     sentence = written.refusal(user is not None)
@@ -350,6 +354,7 @@ def test_there_are_enough_queries_of_each_origin() -> None:
 ONE = next(one for one in written() if one.title == "A filter of months")
 
 
+@some("where", "by", "from")
 @pytest.mark.parametrize(
     "wrong",
     [

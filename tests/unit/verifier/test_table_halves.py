@@ -19,6 +19,7 @@ from dpframe.noise import (
 )
 from dpframe.verifier.facts import are_cut_gaussian, has_halves
 from dpframe.verifier.verdict import BrokenProofError, Law
+from tests.members import some
 
 Half = list[Any]
 
@@ -52,6 +53,7 @@ TABLES = {
 }
 
 
+@some("narrow", "usual", "cut off", "gaussian", "between", "rounded", "two sides", "two shapes")
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_has_the_halves_that_it_is_made_of(name: str) -> None:
     """Law: and no scale that is a millionth off, no other shape, and no other end unless weights

@@ -13,6 +13,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.testing import seeded_noise
+from tests.members import in_turn
 from tests.unit.refusals import Wrong, assert_refused, refusals
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
@@ -116,8 +117,10 @@ def test_auto_shows_more_where_users_have_several_nodes() -> None:
 # -- declared nodes ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0, 10.0])
-@pytest.mark.parametrize("hierarchy", [["a"], BY, "path:p?depth=8", "ip:i?version=6&prefixes6=*"])
+@in_turn(
+    ("hierarchy", [["a"], BY, "path:p?depth=8", "ip:i?version=6&prefixes6=*"]),
+    ("epsilon", [0.3, 1.0, 3.0, 10.0]),
+)
 def test_one_node_takes_shares_where_they_need_fewer_users(hierarchy: Any, epsilon: float) -> None:
     """Law: the way with the smaller number on the explanation, at every height."""
     if isinstance(hierarchy, str):
