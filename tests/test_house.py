@@ -108,6 +108,7 @@ READERS = {
     "publishing/publish.py": "what DuckDB says of a file that is locked",
     "sources/spark.py": "what a worker of Spark says that lacks dpframe",
     "doors/cli/__init__.py": "what argparse says of an argument",
+    "doors/gateway/policy_questions.py": "docstrings of questions, for whoever reads no Python",
     "ledger/entries.py": "the sentences by which stored receipts name whom they protect",
     "verifier/ledger.py": "the same, by the verifier itself",
 }

@@ -38,7 +38,11 @@ Constraint = Callable[[str, object], Any]
 
 def none_or(check: Constraint) -> Constraint:
     """What ``check`` accepts, or None if it was left out."""
-    return lambda name, value: None if value is None else check(name, value)
+    return partial(_none_or_checked, check)
+
+
+def _none_or_checked(check: Constraint, name: str, value: object) -> Any:
+    return None if value is None else check(name, value)
 
 
 def optional_whole(low: int, high: int) -> Constraint:
@@ -53,7 +57,20 @@ def optional_number(low: float, high: float) -> Constraint:
 
 def choice(known: Sequence[str]) -> Constraint:
     """A name that must be one of ``known``."""
-    return lambda name, value: known_choice(name, value, known)
+    return partial(known_choice, known=known)
+
+
+def constraint_schema(check: Constraint | None) -> dict[str, Any]:
+    """What a constraint accepts, as a schema of JSON; empty if it tells nothing."""
+    if not isinstance(check, partial):
+        return {"type": "boolean"} if check is flag else {}
+    if check.func is _none_or_checked:
+        return constraint_schema(check.args[0])
+    if check.func is known_choice:
+        return {"type": "string", "enum": [*check.keywords["known"]]}
+    kind = {whole_number: "integer", bounded_number: "number"}[check.func]
+    bounds = {"minimum": check.keywords["low"], "maximum": check.keywords["high"]}
+    return {"type": kind, **bounds}
 
 
 def delta_amount(name: str, value: object) -> float:
@@ -292,7 +309,7 @@ def flat_hierarchy(column: object) -> Hierarchy:
 
 COMMON: Mapping[str, Constraint] = {
     "epsilon": lambda name, value: budget_amount(name, value, *EPSILON, "for example 1.0"),
-    "confidence": lambda name, value: bounded_number(name, value, 0.5, 0.999999),
+    "confidence": partial(bounded_number, low=0.5, high=0.999999),
     "release_share": optional_number(0.01, 0.99),
     "selection_share": optional_number(0.01, 0.99),
     "alpha": optional_number(0.01, 0.99),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping
+from http.client import HTTPException
 from typing import Any
 
 import pyarrow as pa
@@ -127,7 +127,7 @@ class Connection:
                 return found
         except urllib.error.HTTPError as error:
             problem: DpframeError = self._refusal(error)
-        except (OSError, ValueError, http.client.HTTPException) as error:
+        except (OSError, ValueError, HTTPException) as error:
             problem = self._absence(error)
         except KeyboardInterrupt as error:
             error.add_note(f"The gateway may answer the question all the same. {ASKS_AGAIN}")
@@ -149,7 +149,7 @@ class Connection:
                 f"the certificate of {self.url} is not trusted: {why.verify_message}. If your "
                 "organisation has its own, SSL_CERT_FILE names the file."
             )
-        if isinstance(why, ssl.SSLError | http.client.HTTPException):
+        if isinstance(why, ssl.SSLError | HTTPException):
             return SourceError(
                 f"what answers at {self.url} does not speak {self.url.partition(':')[0]}. Check "
                 "the address."
@@ -170,7 +170,7 @@ class Connection:
         try:
             facts = json.loads(error.read())
             kind, detail = str(facts.get("error", "")), str(facts["detail"])
-        except (OSError, ValueError, KeyError, AttributeError, http.client.HTTPException):
+        except (OSError, ValueError, KeyError, AttributeError, HTTPException):
             return SourceError(
                 f"{self.url} answers with status {error.code}, which no gateway does. Check the "
                 "address."

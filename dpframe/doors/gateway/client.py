@@ -30,7 +30,7 @@ from dpframe.common.digest import seal_frame
 from dpframe.common.progress import part, step
 from dpframe.doors.accessor import method_doc
 from dpframe.doors.gateway import LOOPBACK, TOKEN, Connection, Secret
-from dpframe.doors.gateway.policy import QUESTIONS_SERVED
+from dpframe.doors.gateway.policy import QUESTIONS_SERVED, SET_BY_POLICY
 from dpframe.doors.sql.query import as_pandas, explain_sql, sql
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchy, is_one_hierarchy
@@ -353,7 +353,7 @@ def _plain_number(value: Any) -> Any:
 # -- questions -------------------------------------------------------------------------------------
 
 NOT_GIVEN = (
-    *("source", "tables", "public", "user", "bounds"),
+    *(*SET_BY_POLICY, "tables", "public", "bounds"),
     *("ledger", "release", "data", "candidates", "plan"),
 )
 """Arguments that the policy sets, or that only the owner of rows can give."""

@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ from dpframe.doors.gateway.gate import (
 )
 from dpframe.doors.gateway.page import HTML, OF_REPORT, page_routes, report_bytes
 from dpframe.doors.gateway.policy import Analyst, Policy
+from dpframe.doors.gateway.policy_questions import call_descriptions
 from dpframe.errors import (
     DpframeError,
     LedgerError,
@@ -49,6 +50,7 @@ from dpframe.errors import (
     ParameterTypeError,
     SourceError,
 )
+from dpframe.pages.page_parts import asset_text
 
 CSV = "text/csv"
 JSON = "application/json"
@@ -87,6 +89,7 @@ class Door:
         """The application, for any ASGI server."""
         routes = [
             Route("/healthz", self.health, methods=["GET"]),
+            Route("/openapi.json", self.openapi, methods=["GET"]),
             Route("/api/datasets", self.private(self.datasets), methods=["GET"]),
             Route("/api/datasets/{data}", self.private(self.dataset), methods=["GET"]),
             Route("/api/datasets/{data}/budget", self.private(self.budget), methods=["GET"]),
@@ -168,6 +171,9 @@ class Door:
     async def health(self, request: Request) -> Response:
         return JSONResponse({"status": "ok", "version": __version__, "interface": INTERFACE})
 
+    async def openapi(self, request: Request) -> Response:
+        return JSONResponse(openapi_document())
+
     async def datasets(self, request: Request, analyst: Analyst) -> Response:
         return JSONResponse(await self._run(partial(self.gate.datasets, analyst)))
 
@@ -236,6 +242,43 @@ class Rates:
                 return (1 - left) / each
             self._left[name] = (left - 1, now)
         return 0.0
+
+
+# -- its description -------------------------------------------------------------------------------
+
+
+@cache
+def openapi_document() -> dict[str, Any]:
+    """What may be sent to every gateway, and what comes back: OpenAPI 3.1, with the questions as
+    they are declared."""
+    document: dict[str, Any] = json.loads(asset_text("openapi.json"))
+    document["info"]["version"] = __version__
+    for one in call_descriptions():
+        name = f"{'Explain' if one.explains else 'Ask'}_{one.question}"
+        document["components"]["schemas"][name] = one.arguments
+        explained = {"$ref": "#/components/schemas/Explanation"}
+        answer: dict[str, Any] = {"$ref": "#/components/responses/Answer"}
+        if one.explains:
+            answer = {"description": "The plan.", "content": {JSON: {"schema": explained}}}
+        path = f"/api/datasets/{{data}}/{one.question}{'/explain' * one.explains}"
+        document["paths"][path] = {
+            "parameters": [{"$ref": "#/components/parameters/data"}],
+            "post": {
+                "tags": ["explanations" if one.explains else "questions"],
+                "operationId": name.lower(),
+                "summary": one.summary,
+                "description": one.description,
+                "requestBody": {
+                    "required": True,
+                    "content": {JSON: {"schema": {"$ref": f"#/components/schemas/{name}"}}},
+                },
+                "responses": {
+                    "200": answer,
+                    "default": {"$ref": "#/components/responses/Problem"},
+                },
+            },
+        }
+    return document
 
 
 # -- requests --------------------------------------------------------------------------------------

@@ -31,6 +31,9 @@ from dpframe.hierarchy import Hierarchy
 QUESTIONS_SERVED = ("hhh", "rollup", "tree_counts", "heavy_hitters", "sql")
 """The questions that a gateway answers."""
 
+SET_BY_POLICY = ("user", "source", "seed", "acknowledge")
+"""Arguments of questions that no analyst gives."""
+
 TOKEN = "dpf_"
 """How tokens begin, so that scanners of secrets find those that leak."""
 

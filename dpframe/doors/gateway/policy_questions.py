@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
 
 from dpframe._duck import VIEW
 from dpframe.asking.answer import answer_checked
-from dpframe.asking.call_arguments import flag
+from dpframe.asking.call_arguments import (
+    COMMON,
+    DELTA,
+    EPSILON,
+    constraint_schema,
+    flag,
+)
 from dpframe.asking.card import Line
 from dpframe.asking.measure_texts import measures_from
 from dpframe.asking.question import Question, explain_plan, plan_within_error
 from dpframe.asking.release import DataScope, Release, receipt_in_metadata
 from dpframe.common.calls import argument_hint, shown_value
 from dpframe.common.texts import identifier
-from dpframe.doors.gateway.policy import DataSet, columns_of
+from dpframe.doors.gateway.client import SERVED, remote_signature
+from dpframe.doors.gateway.policy import SET_BY_POLICY, DataSet, columns_of
 from dpframe.doors.sql import query as sql_query
 from dpframe.doors.sql.query_tree import read_query
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
@@ -30,9 +40,6 @@ from dpframe.questions.question_list import QUESTIONS
 from dpframe.sources.source_relations import open_source
 
 NAMED: dict[str, Question[Any, Any]] = {question.name: question for question in QUESTIONS}
-
-SET_BY_POLICY = ("user", "source", "seed", "acknowledge")
-"""Arguments of questions that no analyst gives."""
 
 SQL_ARGUMENTS = ("query", "epsilon", "delta", "intervals", "threshold", "confidence", "period")
 
@@ -318,3 +325,165 @@ def read_sql(data: DataSet, given: Mapping[str, Any], explains: bool) -> GateQue
         finish=lambda released: sql_query.final_table(call, tables, released, None),
         explain=explain,
     )
+
+
+# -- what questions take, for whoever reads no Python ----------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallDescription:
+    """How a question, or its explanation, is called.
+
+    Parameters
+    ----------
+    question, explains
+        The question, and whether this is its explanation.
+    summary, description
+        Its first line, and what its docstring says of it and of its result.
+    arguments
+        A schema of JSON: names, types and ranges of arguments.
+    """
+
+    question: str
+    explains: bool
+    summary: str
+    description: str
+    arguments: Mapping[str, Any]
+
+
+@cache
+def call_descriptions() -> tuple[CallDescription, ...]:
+    """The questions that gateways answer, and their explanations, from their declarations."""
+    return tuple(
+        _describe(question, functions[explains], explains)
+        for question, functions in SERVED.items()
+        for explains in (False, True)
+    )
+
+
+def _describe(question: str, function: Callable[..., Any], explains: bool) -> CallDescription:
+    parts = sections(SERVED[question][0].__doc__ or "")
+    summary = plain_text(sections(function.__doc__ or "")[""].partition("\n\n")[0])
+    told = [summary, "Spends nothing, and reads no row."]
+    if not explains:
+        told = [*parts[""].split("\n\n"), f"Columns: {parts['Returns'].partition(chr(10))[2]}"]
+    return CallDescription(
+        question=question,
+        explains=explains,
+        summary=summary,
+        description="\n\n".join(map(plain_text, told)),
+        arguments=_arguments_schema(question, function),
+    )
+
+
+def _arguments_schema(question: str, function: Callable[..., Any]) -> dict[str, Any]:
+    constraints = {**COMMON, **((NAMED[question].constraints or {}) if question in NAMED else {})}
+    properties, required = {}, []
+    for name, parameter in remote_signature(function).parameters.items():
+        if name in ("self", "progress"):
+            continue
+        schema = constraint_schema(constraints.get(name)) or type_schema(str(parameter.annotation))
+        if name in BUDGET_RANGES:
+            schema = {"type": "number", **BUDGET_RANGES[name]}
+        said = ARGUMENT_WORDS.get(name) or argument_text(SERVED[question][0], name)
+        schema = {**schema, "description": said}
+        if parameter.default is parameter.empty:
+            required.append(name)
+        elif parameter.default is not None:
+            schema["default"] = parameter.default
+        properties[name] = schema
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+BUDGET_RANGES = {
+    "epsilon": {"minimum": EPSILON[0], "maximum": EPSILON[1]},
+    "delta": {"minimum": DELTA[0], "maximum": DELTA[1]},
+}
+
+ARGUMENT_WORDS = {
+    **dict.fromkeys(
+        ("hierarchy", "by"),
+        "What rows are grouped by: a column, a list of columns from coarse to fine, or a text such "
+        "as 'date:day' or 'ip:source'. The data set's `levels` are what may be asked.",
+    ),
+    "measures": "What to measure: 'count', 'sum(amount)', 'mean(amount)', 'median(amount)', "
+    "'quantile(amount, 0.9)' or 'distinct(product)', one or several; an object gives the columns "
+    "of the answer their names. The data set has the bounds of values.",
+    "keys": "Known keys to show, none of which is searched for: the name of a list of the data "
+    "set, or a list of values, or of lists of values where there are several columns.",
+    "epsilon": "The price: more gives less noise. By default the data set's default; at most its "
+    "largest.",
+    "delta": "By default the part of the data set's total that goes with epsilon.",
+    "period": "Only the records of a period of the data set's column of times: '2026', '2026-Q4', "
+    "'2026-11', '2026-W47', '2026-11-22' or a range such as '2026-W40..2026-W47'.",
+    "error": "In the place of epsilon: find the smallest one whose intervals are at most so wide "
+    "to each side; a number, or numbers by the name of a measure.",
+    "derive": "Whether a finer rollup that was answered before may answer this one for nothing.",
+}
+"""What a gateway says of arguments otherwise than the docstrings."""
+
+TITLE = re.compile(r"\n\n(\w+)\n-{3,}\n")
+ROLE = re.compile(r":\w+:`~?\.?(?:dpframe\.)?([^`]+)`")
+USER = re.compile(r"\b([Ww])ith `user`[,:]?")
+SAME_AS = re.compile(r"As for :func:`(\w+)`[.,;:]?\s*")
+
+
+def sections(doc: str) -> dict[str, str]:
+    """The sections of a docstring by their titles; what stands before them has no title."""
+    first, *rest = TITLE.split(inspect.cleandoc(doc))
+    return {"": first, **dict(zip(rest[::2], rest[1::2], strict=True))}
+
+
+def plain_text(text: str) -> str:
+    """A paragraph of a docstring without the marks of Sphinx, and without what is said to Python
+    alone."""
+    told = ROLE.sub(r"\1", " ".join(text.split())).replace("``", "`")
+    return re.sub(r" The receipt is in .*", "", USER.sub(_users, told))
+
+
+def _users(found: re.Match[str]) -> str:
+    return "Where users are protected," if found[1] == "W" else "where users are protected"
+
+
+def argument_text(function: Callable[..., Any], name: str) -> str:
+    """What a docstring says of an argument; where it names another function, also that one's."""
+    entries = sections(function.__doc__ or "").get("Parameters", "")
+    for head, text in re.findall(r"^(\S.*)\n((?:(?: .*)?\n?)*)", entries, re.M):
+        if name in head.split(", "):
+            said = " ".join(text.split())
+            same = SAME_AS.match(said)
+            if same is not None and same[1] in SERVED:
+                said = f"{argument_text(SERVED[same[1]][0], name)} {said[same.end() :]}"
+            return plain_text(said)
+    return ""
+
+
+PLAIN = {"str": "string", "float": "number", "int": "integer", "bool": "boolean"}
+
+
+def type_schema(annotation: str) -> dict[str, Any]:
+    """What an annotation of a declaration accepts as JSON: hierarchies, measures and days are
+    texts there."""
+    if annotation == "object":  # keys: a name of the policy, or a list
+        return {"anyOf": [{"type": "string"}, {"type": "array", "minItems": 1}]}
+    found: list[dict[str, Any]] = []
+    for part in re.split(r" \| (?![^\[]*\])", annotation):
+        outer, _, inner = part.partition("[")
+        inner = inner.removesuffix("]")
+        if outer in PLAIN:
+            found.append({"type": PLAIN[outer]})
+        elif outer == "Sequence":
+            found.append({"type": "array", "items": type_schema(inner), "minItems": 1})
+        elif outer == "Mapping":
+            values = type_schema(inner.partition(", ")[2])
+            found.append({"type": "object", "additionalProperties": values, "minProperties": 1})
+        elif outer == "tuple":
+            found.append({"type": "array", "minItems": 2, "maxItems": 3})
+    if {"type": "number"} in found:  # of which whole numbers are some
+        found = [one for one in found if one != {"type": "integer"}]
+    return found[0] if len(found) == 1 else {"anyOf": found}
