@@ -212,6 +212,7 @@ def select_from_database(path: Path, query: str) -> Iterator[duckdb.DuckDBPyRela
     with con:
         if limits := read_limits():
             set_limits(con, limits)
+        con.execute("SET enable_progress_bar_print = false")  # it would be among our own output
         with suppress(duckdb.Error):  # without ICU nothing depends on it
             con.execute("SET TimeZone = 'UTC'")  # what a query casts is the same on every machine
         failed = None

@@ -152,7 +152,7 @@ def _run_serve(options: argparse.Namespace) -> int:
         say(f"{path}: no mistakes; data sets: {data}, analysts: {analysts}")
         return 0
     serve = load_name("dpframe.doors.gateway.http", "serve")
-    told = serve(policy, say=lambda url: say(f"serving  {url}"), quiet=options.quiet)
+    told = serve(policy, lambda url: say(f"serving  {url}"), options.quiet, options.demo)
     say(f"stopped by {told}; what was asked is answered")
     return 0
 

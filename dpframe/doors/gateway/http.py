@@ -468,11 +468,16 @@ def log_to_stderr(quiet: bool) -> None:
 # -- serving ---------------------------------------------------------------------------------------
 
 
-def serve(policy: Policy, say: Callable[[str], object] = print, quiet: bool = False) -> str:
+def serve(
+    policy: Policy,
+    say: Callable[[str], object] = print,
+    quiet: bool = False,
+    any_port: bool = False,
+) -> str:
     """Answer requests until the process is told to stop; return by what.
 
     ``say`` is called with the address once connections are taken. Requests that are under way are
-    answered.
+    answered. With ``any_port`` a free port serves where the policy's is taken.
 
     Raises
     ------
@@ -488,11 +493,11 @@ def serve(policy: Policy, say: Callable[[str], object] = print, quiet: bool = Fa
     told: list[str] = []
     before = signal.signal(signal.SIGTERM, lambda number, frame: told.append("SIGTERM"))
     if policy.memory is not None:
-        os.environ["DPFRAME_MEMORY_LIMIT"] = f"{policy.memory}B"
+        limit_memory(policy.memory)
     log_to_stderr(quiet)
     with ExitStack() as closing:
         closing.callback(signal.signal, signal.SIGTERM, before)
-        opened = closing.enter_context(open_socket(policy.address))
+        opened = closing.enter_context(open_socket(policy.address, any_port))
         gate = Gate(policy)
         closing.callback(gate.close)
         server = uvicorn.Server(
@@ -519,7 +524,12 @@ def serve(policy: Policy, say: Callable[[str], object] = print, quiet: bool = Fa
     return told[0] if told else "its server"
 
 
-def open_socket(address: tuple[str, int]) -> socket.socket:
+def limit_memory(most: int) -> None:
+    """Let DuckDB take so many bytes in this process; more goes to files."""
+    os.environ["DPFRAME_MEMORY_LIMIT"] = f"{most}B"
+
+
+def open_socket(address: tuple[str, int], any_port: bool = False) -> socket.socket:
     """A socket that takes connections; ParameterError if there can be none."""
     host, port = address
     try:
@@ -527,6 +537,8 @@ def open_socket(address: tuple[str, int]) -> socket.socket:
         return socket.create_server(place[:2], family=kind, backlog=2048)
     except OSError as error:
         taken = error.errno == errno.EADDRINUSE
+        if taken and any_port:
+            return open_socket((host, 0))
         why = "is taken by another process" if taken else f"cannot be used: {error.strerror}"
         raise ParameterError(
             f"address {host}:{port} {why}. Write another one under [gateway]: address = "
