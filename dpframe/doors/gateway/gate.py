@@ -441,7 +441,7 @@ class Gate:
             call = [data.name, question, arguments, explains]
             key = json.dumps(call, sort_keys=True, allow_nan=False)
         except (TypeError, ValueError, RecursionError):
-            raise ParameterTypeError("arguments must be values of JSON, with finite numbers.") from None
+            raise ParameterTypeError("arguments must be JSON with finite numbers.") from None
         with self._lock:
             known = self._read.get(key)
             if known is not None:
