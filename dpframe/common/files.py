@@ -267,7 +267,7 @@ class TomlReader:
             self.mistake(place, f"{where}: {reason_of(error)}. Check the path and its rights.")
         return default
 
-    def shown(self, value: Any, place: Place) -> str:
+    def show_value(self, value: Any, place: Place) -> str:
         """A value as a message may show it."""
         return shown_value(value)
 
@@ -275,7 +275,7 @@ class TomlReader:
         """A table of keys, without unknown ones."""
         if not isinstance(given, Mapping):
             self.mistake(
-                place, f"{'.'.join(place)} must be a table; got {self.shown(given, place)}."
+                place, f"{'.'.join(place)} must be a table; got {self.show_value(given, place)}."
             )
             return {}
         if known is None:
@@ -292,7 +292,7 @@ class TomlReader:
         """A text, or ``default``."""
         value = table.get(key, default)
         if value is not default and not (isinstance(value, str) and value):
-            self.mistake((*place, key), f"{key} must be text; got {self.shown(value, place)}.")
+            self.mistake((*place, key), f"{key} must be text; got {self.show_value(value, place)}.")
             return default
         return value
 
@@ -316,7 +316,7 @@ class TomlReader:
             what = "a whole number" if whole else "a number"
             self.mistake(
                 (*place, key),
-                f"{key} ({self.shown(value, place)}) must be {what} from {low:g} to {high:g}"
+                f"{key} ({self.show_value(value, place)}) must be {what} from {low:g} to {high:g}"
                 f"{whose}.",
             )
             return default
@@ -327,7 +327,7 @@ class TomlReader:
         value = table.get(key, False)
         if not isinstance(value, bool):
             self.mistake(
-                (*place, key), f"{key} must be true or false; got {self.shown(value, place)}."
+                (*place, key), f"{key} must be true or false; got {self.show_value(value, place)}."
             )
         return value is True
 
@@ -335,10 +335,8 @@ class TomlReader:
         """A list of texts."""
         value = table.get(key, [])
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            self.mistake(
-                (*place, key),
-                f"{key} must be a list of texts, such as ['a']; got {self.shown(value, place)}.",
-            )
+            said = self.show_value(value, place)
+            self.mistake((*place, key), f"{key} must be a list of texts, as ['a']; got {said}.")
             return []
         return value
 

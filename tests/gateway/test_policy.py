@@ -75,7 +75,7 @@ def test_a_good_policy_has_no_mistakes(folder: Path) -> None:
     policy = read_policy(folder / "policy.toml")
     data = policy.data["sales"]
     assert {*data.columns} == {*ROWS.columns}
-    assert data.measured == {"paid"}
+    assert data.bounded_columns == {"paid"}
     assert policy.analyst_of("dpf_ann") is policy.analysts["ann"]
     assert policy.analyst_of("dpf_ben") is policy.analyst_of("") is None
 

@@ -106,7 +106,7 @@ class DataSet:
         return self.delta * epsilon / self.epsilon
 
     @property
-    def measured(self) -> frozenset[str]:
+    def bounded_columns(self) -> frozenset[str]:
         """The columns that ``bounds`` name, which may be measured."""
         return frozenset(filter(None, map(bounded_column, self.bounds)))
 
@@ -116,7 +116,7 @@ class DataSet:
         times = [] if self.period is None else [self.period]
         grouped = [one for level in self.levels for one in level.source_columns]
         return Roles.of(
-            group=[*grouped, *times], measure=self.measured, filter=[*self.filters, *times]
+            group=[*grouped, *times], measure=self.bounded_columns, filter=[*self.filters, *times]
         )
 
     def allows(self, hierarchy: Hierarchy) -> bool:

@@ -263,8 +263,8 @@ def _check_allowed(data: DataSet, asked: Any, planning: Mapping[str, Any]) -> No
             f"{hierarchy.spec!r} may not be asked of {data.name!r}. It has levels {listed}."
         )
     for measure in (planning.get("measures") or {}).values():
-        if measure.column not in (None, *data.measured):
-            listed = ", ".join(sorted(data.measured)) or "count alone"
+        if measure.column not in (None, *data.bounded_columns):
+            listed = ", ".join(sorted(data.bounded_columns)) or "count alone"
             raise ColumnError(
                 f"{measure.spec!r} may not be asked of {data.name!r}. It measures {listed}."
             )

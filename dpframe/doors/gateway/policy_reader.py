@@ -70,11 +70,11 @@ class PolicyError(ParameterError):
 class PolicyReader(TomlReader):
     """Reads the tables of a policy, and collects its mistakes."""
 
-    def shown(self, value: Any, place: Place) -> str:
+    def show_value(self, value: Any, place: Place) -> str:
         """A value as a message may show it: no token, and nothing of an analyst."""
         if place[:1] == ("analyst",) or TOKEN in str(value):
             return "a value that is not shown"
-        return super().shown(value, place)
+        return super().show_value(value, place)
 
 
 def read_policy(path: str | os.PathLike[str]) -> Policy:
@@ -252,7 +252,7 @@ def _shares(
         if name not in declared:
             reader.mistake(where, f"{name!r} is no data set.{argument_hint(name, declared)}")
         elif not _is_number(share) or not 0 < share < math.inf:
-            said = reader.shown(share, ())
+            said = reader.show_value(share, ())
             reader.mistake(where, f"share ({said}) of {name!r} must be a number above 0.")
         elif share > totals.get(name, math.inf):
             reader.mistake(
@@ -478,7 +478,7 @@ def _source(reader: PolicyReader, given: Any, place: Place) -> Source | None:
         reader.mistake(
             place,
             f"{place[-1]} must be a file or a table, such as 'sales.parquet'; got "
-            f"{reader.shown(given, place)}.",
+            f"{reader.show_value(given, place)}.",
         )
         return None
     found: Source | None = reader.attempt(

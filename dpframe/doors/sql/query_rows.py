@@ -354,13 +354,13 @@ class RowReader(ExpressionReader):
             known = self.asked_table.types if private else self.public[name.casefold()].types
             columns = {c.casefold(): {c.casefold()} if private else set() for c in known}
         elif table["type"] == "SUBQUERY":
-            columns = self._selected(table["subquery"]["node"])
+            columns = self._columns_of_select(table["subquery"]["node"])
         if renamed:
             own = zip((*map(str.casefold, renamed),), columns.values(), strict=False)
             columns = dict(own) | dict([*columns.items()][len(renamed) :])
         return [RowTable(alias, columns, private)]
 
-    def _selected(self, node: Tree) -> dict[str, set[str]]:
+    def _columns_of_select(self, node: Tree) -> dict[str, set[str]]:
         """The columns of a SELECT of rows, and of which private columns they are made."""
         inside, items = self._made_of(node["from_table"]), node["select_list"]
         columns: dict[str, set[str]] = {}
