@@ -236,9 +236,9 @@ def _keep_name(folder: Path) -> None:
 Place = tuple[str, ...]
 
 
-def reason_of(error: OSError) -> str:
+def reason_of(error: Exception) -> str:
     """Why a file cannot be used, as the system says it."""
-    return (error.strerror or "it cannot be read").lower()
+    return str(getattr(error, "strerror", None) or "it cannot be a path").lower()
 
 
 @dataclass(slots=True)
@@ -263,7 +263,7 @@ class TomlReader:
             return make()
         except DpframeError as error:
             self.mistake(place, f"{where}: {error}")
-        except OSError as error:
+        except (OSError, ValueError) as error:
             self.mistake(place, f"{where}: {reason_of(error)}. Check the path and its rights.")
         return default
 

@@ -295,6 +295,62 @@ def test_a_database_is_a_source_and_its_faults_are_mistakes(folder: Path) -> Non
     assert "hunter2" not in str(found(f"{{ database = '{secret}', table = 'sales' }}"))
 
 
+# -- anything at all -------------------------------------------------------------------------------
+
+JUNK = (
+    *("0", "-1", "1e308", "nan", "-inf", "true", '""', '"x"', '"\\u0000"', "9223372036854775807"),
+    *("[]", "[[]]", "{}", "{a={b=1}}", "2026-01-01", "2026-01-01T00:00:00Z", "10:00:00"),
+    *('[1, "a", {x=1}]', '["\\u0000"]', '["columns:"]', '["sets:a;b"]', '[["a","b"]]'),
+    *('"bad.parquet"', '"inner"', '"*.parquet"', '"~/x"', '"https://127.0.0.1:1/x.parquet"'),
+    *('"dpf_SECRET"', f'"{"a" * 5000}"', "{database='bad.parquet', table='x'}"),
+    *("{file='sales.parquet', delimiter='\\u0000'}", "{file='sales.parquet', encoding='nope'}"),
+    "{database='postgresql://me:SECRET@127.0.0.1:1/x', table='t'}",
+)
+
+KEYS = {
+    "gateway": (*policy_reader.OF_GATEWAY, "identity.header", "identity.key"),
+    "data.sales": (
+        *policy_reader.OF_DATA,
+        *("bounds.paid", "bounds.'sum(paid)'", "bounds.'*'", "bounds.''", "public.p", "keys.k"),
+    ),
+    "analyst.ann": (*policy_reader.OF_ANALYST, "shares.sales"),
+}
+
+CASES = [(table, key, junk) for table, keys in KEYS.items() for key in keys for junk in JUNK]
+
+
+def try_junk(folder: Path, cases: list[tuple[str, str, str]]) -> int:
+    """Policies with a value of any kind at a key: each is read, or has mistakes, with lines."""
+    (folder / "bad.parquet").write_text("no Parquet")
+    (folder / "inner").mkdir()
+    path = folder / "policy.toml"
+    told: dict[tuple[str, str], str] = {}
+    for table, key, junk in cases:
+        head = f"[{table}]"
+        before, _, after = GOOD.partition(f"{head}\n")
+        own, sign, rest = after.partition("\n[")
+        kept = [one for one in own.split("\n") if one.split(" =")[0] != key.partition(".")[0]]
+        text = "\n".join([f"{before}{head}", f"{key} = {junk}", *kept])
+        path.write_text(f"{text}{sign}{rest}")
+        try:
+            read_policy(path)
+        except PolicyError as error:
+            told[key, junk] = str(error)
+    for case, text in told.items():
+        assert all(f"{path}, line " in line for line in text.split("\n")), (case, text)
+        assert "SECRET" not in text, (case, text)
+    return len(told)
+
+
+def test_no_value_at_any_key_ends_a_check(folder: Path) -> None:
+    assert try_junk(folder, CASES[::23]) > 30
+
+
+@pytest.mark.evidence
+def test_no_value_of_many_at_any_key_ends_a_check(folder: Path) -> None:
+    assert try_junk(folder, CASES) > 700
+
+
 # -- lines of keys ---------------------------------------------------------------------------------
 
 TOML = '''\

@@ -45,6 +45,7 @@ from dpframe.sources.source_relations import period_reading
 
 HASHED = re.compile(r"sha256:[0-9a-f]{64}")
 NAME = re.compile(r"[^\W\d]\w{0,62}")
+SECRET = re.compile(rf"(?<={TOKEN})[\w-]+|(?<=://)[^\s/]*@")
 
 OF_FILE = ("gateway", "data", "analyst", "group")
 OF_GATEWAY = (
@@ -70,11 +71,14 @@ class PolicyError(ParameterError):
 class PolicyReader(TomlReader):
     """Reads the tables of a policy, and collects its mistakes."""
 
+    def mistake(self, place: Place, message: str) -> None:
+        """Note a mistake, without tokens and without passwords in addresses."""
+        super().mistake(place, SECRET.sub("...", message))
+
     def show_value(self, value: Any, place: Place) -> str:
-        """A value as a message may show it: no token, and nothing of an analyst."""
-        if place[:1] == ("analyst",) or TOKEN in str(value):
-            return "a value that is not shown"
-        return super().show_value(value, place)
+        """A value as a message may show it: nothing of an analyst."""
+        hidden = place[:1] == ("analyst",)
+        return "a value that is not shown" if hidden else super().show_value(value, place)
 
 
 def read_policy(path: str | os.PathLike[str]) -> Policy:
@@ -228,9 +232,8 @@ def _identity(
     given["claim"] = given["claim"] or "email"
     where = (*place, "key")
     file = reader.path.parent / (given["key"] or "")
-    given["key"] = given["key"] and reader.attempt(
-        where, lambda: file.read_text("utf-8", "replace")
-    )
+    if given["key"]:
+        given["key"] = reader.attempt(where, partial(file.read_text, "utf-8", "replace"))
     identity = Identity(**given)
     if identity.key:
         reader.attempt(where, lambda: identity.keys)
@@ -252,8 +255,7 @@ def _shares(
         if name not in declared:
             reader.mistake(where, f"{name!r} is no data set.{argument_hint(name, declared)}")
         elif not _is_number(share) or not 0 < share < math.inf:
-            said = reader.show_value(share, ())
-            reader.mistake(where, f"share ({said}) of {name!r} must be a number above 0.")
+            reader.mistake(where, f"share of {name!r} must be a number above 0.")
         elif share > totals.get(name, math.inf):
             reader.mistake(
                 where,
@@ -284,9 +286,8 @@ def _add_analyst(
     if not isinstance(given, Mapping):
         return
     if TOKEN in name or not ANALYST.fullmatch(name):
-        said = "a token" if TOKEN in name else repr(name[:100])
         reader.mistake(
-            place, f"an analyst cannot be called {said}. Use letters, digits and the signs .@+-_"
+            place, f"an analyst cannot be called {name[:100]!r}. Use letters, digits and .@+-_"
         )
         return
     if name.casefold() in map(str.casefold, analysts):
