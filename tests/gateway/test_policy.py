@@ -432,6 +432,9 @@ def test_a_folder_of_ledgers_is_for_one_owner_and_one_process(folder: Path) -> N
         path.chmod(mode)
         with pytest.raises(LedgerError, match=r"can be read by others. Run chmod \d00"):
             gate_of(folder)
+        path.chmod(before & 0o577)
+        with pytest.raises(LedgerError, match=r"cannot be written. Run chmod \d00"):
+            gate_of(folder)
         path.chmod(before)
         if os.geteuid() == 0:
             os.chown(path, 12345, -1)

@@ -45,7 +45,7 @@ from dpframe.sources.source_relations import period_reading
 
 HASHED = re.compile(r"sha256:[0-9a-f]{64}")
 NAME = re.compile(r"[^\W\d]\w{0,62}")
-SECRET = re.compile(rf"(?<={TOKEN})[\w-]+|(?<=://)[^\s/]*@")
+SECRET = re.compile(rf"(?<={TOKEN})[\w-]+|(?<=://)[^\s/]*@")  # tokens, passwords in addresses
 
 OF_FILE = ("gateway", "data", "analyst", "group")
 OF_GATEWAY = (
@@ -61,6 +61,7 @@ OF_GROUP = ("shares",)
 OF_IDENTITY = ("header", "key", "algorithm", "audience", "issuer", "claim")
 ALGORITHMS = ("ES256", "RS256", "EdDSA")
 ACCOUNTANTS = ("sum", "pld")
+TEXTS = {"state": "1", "about": ""}
 NO_TOTAL = 1e6  # in the place of a total that is wrong, so that reading can go on
 
 
@@ -76,8 +77,8 @@ class PolicyReader(TomlReader):
         super().mistake(place, SECRET.sub("...", message))
 
     def show_value(self, value: Any, place: Place) -> str:
-        """A value as a message may show it: nothing of an analyst."""
-        hidden = place[:1] == ("analyst",)
+        """A value as a message may show it: of analysts numbers alone."""
+        hidden = place[:1] == ("analyst",) and not isinstance(value, int | float)
         return "a value that is not shown" if hidden else super().show_value(value, place)
 
 
@@ -125,9 +126,9 @@ def _policy_of(reader: PolicyReader, given: Mapping[str, Any]) -> Policy:
     place: Place = ("gateway",)
     settings = reader.table(given.get("gateway", {}), place, OF_GATEWAY)
     declared = reader.table(given.get("data", {}), ("data",), None)
+    known: dict[str, DataSet] = {}
     if not declared:
         reader.mistake((), "a policy needs a data set. Write [data.NAME] and its source.")
-    known: dict[str, DataSet] = {}
     for name, table in declared.items():
         if name.casefold() in map(str.casefold, known):
             reader.mistake(("data", name), f"data set {name!r} is there twice. Rename one.")
@@ -222,18 +223,18 @@ def _identity(
         return None
     place = (*place, "identity")
     table = reader.table(settings["identity"], place, OF_IDENTITY)
-    missing = [one for one in ("header", "key", "algorithm", "audience") if one not in table]
+    missing = ", ".join(one for one in OF_IDENTITY[:4] if one not in table)
     if missing:
-        reader.mistake(place, f"identity lacks {', '.join(missing)}. Write what the proxy's is.")
+        reader.mistake(place, f"identity lacks {missing}. Write what the proxy's is.")
     if not behind:
         reader.mistake(place, "identity needs behind_proxy = true: a proxy sets its header.")
     given = {one: reader.text(table, place, one) for one in OF_IDENTITY}
     given["algorithm"] = reader.choice(table, place, "algorithm", ALGORITHMS)
     given["claim"] = given["claim"] or "email"
     where = (*place, "key")
-    file = reader.path.parent / (given["key"] or "")
     if given["key"]:
-        given["key"] = reader.attempt(where, partial(file.read_text, "utf-8", "replace"))
+        read = (reader.path.parent / given["key"]).read_text
+        given["key"] = reader.attempt(where, partial(read, "utf-8", "replace"))
     identity = Identity(**given)
     if identity.key:
         reader.attempt(where, lambda: identity.keys)
@@ -255,7 +256,8 @@ def _shares(
         if name not in declared:
             reader.mistake(where, f"{name!r} is no data set.{argument_hint(name, declared)}")
         elif not _is_number(share) or not 0 < share < math.inf:
-            reader.mistake(where, f"share of {name!r} must be a number above 0.")
+            said = reader.show_value(share, where)
+            reader.mistake(where, f"share ({said}) of {name!r} must be a number above 0.")
         elif share > totals.get(name, math.inf):
             reader.mistake(
                 where,
@@ -351,9 +353,8 @@ def _data_set_of(
     reader: PolicyReader, name: str, table: dict[str, Any], source: Source | None, rows: Any
 ) -> DataSet | None:
     place: Place = ("data", name)
-    types = None
-    if rows is not None:
-        types = reader.attempt((*place, "source"), lambda: _types_of(rows))
+    where = (*place, "source")
+    types = None if rows is None else reader.attempt(where, partial(_types_of, rows))
     epsilon, delta = _totals(reader, table, place)
 
     def column(where: Place, value: str) -> bool:
@@ -418,6 +419,8 @@ def _data_set_of(
             _try_bounds(reader, place, rows, {"by": levels[0].spec, "user": user}, bounds)
     named = [*(one for level in levels for one in level.source_columns), *filters, user, period]
     named += map(bounded_column, bounds)
+    texts = {key: reader.text(table, place, key, default) for key, default in TEXTS.items()}
+    texts["accountant"] = reader.choice(table, place, "accountant", ACCOUNTANTS)
     if types is None or source is None or not {"epsilon", "delta"} <= {*table}:
         return None
     return DataSet(
@@ -434,12 +437,10 @@ def _data_set_of(
         keys=keys,
         epsilon=epsilon,
         delta=delta,
-        accountant=reader.choice(table, place, "accountant", ACCOUNTANTS),
         largest=largest,
         default=default,
-        state=reader.text(table, place, "state", "1"),
         questions=tuple(questions),
-        about=reader.text(table, place, "about", ""),
+        **texts,
     )
 
 
@@ -467,9 +468,8 @@ def _try_period(
 ) -> None:
     """Note a column that no period can be read from. No row is read."""
     if period is not None:
-        key = "period" if zone is None else "zone"
-        parts = (period, "2026-01", zone) if zone is not None else (period, "2026-01")
-        reader.attempt((*place, key), lambda: period_reading(rows, as_period(parts)))
+        where, parts = (*place, "zone" if zone else "period"), (period, "2026-01", zone)
+        reader.attempt(where, lambda: period_reading(rows, as_period(parts)))
 
 
 def _source(reader: PolicyReader, given: Any, place: Place) -> Source | None:
@@ -482,9 +482,8 @@ def _source(reader: PolicyReader, given: Any, place: Place) -> Source | None:
             f"{reader.show_value(given, place)}.",
         )
         return None
-    found: Source | None = reader.attempt(
-        place, lambda: as_source(given, reader.path.parent, place[-1])
-    )
+    read = partial(as_source, given, reader.path.parent, place[-1])
+    found: Source | None = reader.attempt(place, read)
     return found
 
 
@@ -576,9 +575,9 @@ def _key_lists(
     out: dict[str, Any] = {}
     for name, given in reader.table(table.get("keys", {}), where, None).items():
         rows = None if isinstance(given, list) else _rows_of(reader, given, (*where, name))
-        keys = given if rows is None else rows.to_pandas()
-        if not isinstance(keys, list) and rows is None:
+        if rows is None and not isinstance(given, list):
             continue
+        keys = given if rows is None else rows.to_pandas()
         asked = {"measures": "count", "keys": keys}
         found = [_mistake_of(None, {**asked, "by": one.spec}, {}) for one in levels]
         if found and all(found):

@@ -292,6 +292,8 @@ def check_private(path: Path, mode: int) -> None:
         raise LedgerError(
             f"{str(path)!r} can be read by others. Run chmod {mode:o} on it; find out who read it."
         )
+    if about.st_mode & mode != mode:
+        raise LedgerError(f"{str(path)!r} cannot be written. Run chmod {mode:o} on it.")
 
 
 class Memory:
