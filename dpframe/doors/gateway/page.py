@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -100,7 +101,10 @@ def page_routes(
     async def start(request: Request) -> Response:
         return Response(document, media_type=HTML, headers=headers)
 
-    async def file(name: str, request: Request) -> Response:
+    async def file(request: Request) -> Response:
+        name = request.path_params["file"]
+        if name not in FILES:
+            raise HTTPException(404)
         return Response(asset_text(name), media_type=FILES[name], headers=OF_FILES)
 
     async def who(request: Request, analyst: Analyst) -> Response:
@@ -114,7 +118,7 @@ def page_routes(
     release = "/api/datasets/{data}/releases/{release}"
     return [
         Route("/", start, methods=["GET"]),
-        *(Route(f"/page/{name}", partial(file, name), methods=["GET"]) for name in FILES),
+        Route("/page/{file}", file, methods=["GET"]),
         Route("/api/analyst", private(who), methods=["GET"]),
         Route(f"{release}/page", private(report), methods=["GET"]),
     ]
