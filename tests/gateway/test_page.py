@@ -472,8 +472,49 @@ def test_releases_of_others_open_free_and_the_owner_sees_the_log(desk: Desk) -> 
     first = desk.js("document.querySelector('.listed tbody').innerText")
     assert "ben" in first
     assert "answered" in first
+    assert "replayed" not in first.split("answered")[0]
     assert desk.js("document.querySelector('.listed tbody a').hash").startswith("#/")
     assert release.startswith("#/sales/sales-")
+
+
+def test_what_follows_from_a_finer_answer_opens_beside_it(desk: Desk) -> None:
+    """The finer release keeps its own address and its own rows."""
+    desk.start("#/sales", who="ben")
+    desk.priced()
+    desk.js("document.getElementById('field-by').value = 'columns:department,shop'")
+    desk.put("epsilon", "3.5")
+    desk.ask()
+    assert "shop" in desk.in_report("document.querySelector('h1').textContent")
+    finer = desk.js("location.hash")
+    desk.driver.back()
+    desk.priced()
+    desk.js("document.getElementById('field-by').value = 'columns:department'")
+    assert desk.put("epsilon", "3.5") == "Show: free"
+    assert "It follows from release" in desk.text(".price")
+    desk.ask()
+    assert desk.js("location.hash") == "#/sales/answer"
+    assert desk.text("h1") == "Count by department"
+    assert "shop" not in desk.in_report("document.querySelector('h1').textContent")
+    desk.driver.get(f"{desk.url}{finer}")
+    desk.until("document.querySelector('h1').textContent === 'Count by department › shop'")
+    assert "shop" in desk.in_report("document.querySelector('h1').textContent")
+
+
+def test_another_analyst_finds_nothing_of_the_last_in_the_tab(desk: Desk) -> None:
+    desk.start("#/sales", who="ben")
+    desk.priced()
+    desk.choose("sql")
+    desk.put("query", "SELECT shop, count(*) AS secret FROM sales GROUP BY shop")
+    desk.click("#leave")
+    desk.until("document.getElementById('token')")
+    desk.keys("TAB", "TAB")
+    desk.driver.find_element("id", "token").send_keys("dpf_ann\n")
+    desk.until("document.querySelector('.data-sets')")
+    desk.click(".data-sets a", 1)
+    desk.priced()
+    assert desk.js("document.querySelector('[name=question]:checked').value") == "rollup"
+    desk.choose("sql")
+    assert "secret" not in desk.js("document.getElementById('field-query').value")
 
 
 def test_addresses_that_lead_nowhere_say_so(desk: Desk) -> None:

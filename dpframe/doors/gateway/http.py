@@ -39,7 +39,7 @@ from dpframe.doors.gateway.gate import (
     Reply,
     UnknownDataError,
 )
-from dpframe.doors.gateway.page import HTML, OF_REPORT, page_routes, report_bytes
+from dpframe.doors.gateway.page import HTML, OF_FILES, OF_REPORT, page_routes, report_bytes
 from dpframe.doors.gateway.policy import Analyst, Policy
 from dpframe.doors.gateway.policy_questions import call_descriptions
 from dpframe.errors import (
@@ -139,7 +139,10 @@ class Door:
                     headers={"Retry-After": str(int(wait) + 1)},
                 )
             request.state.analyst = analyst.name
-            return await answer(request, analyst)
+            response = await answer(request, analyst)
+            for name in ("Cache-Control", "X-Content-Type-Options"):
+                response.headers.setdefault(name, OF_FILES[name])
+            return response
 
         return endpoint
 

@@ -1,7 +1,7 @@
 // The gateway's page: signing in and out, the address of each view, and the view of a data set.
 
 import { answerView, logView, releaseTable } from "./gateway_answers.js";
-import { questionForm } from "./gateway_forms.js";
+import { forgetDrafts, questionForm } from "./gateway_forms.js";
 import {
   addressOf,
   amount,
@@ -41,6 +41,7 @@ async function signIn() {
 function signOut(message = "") {
   keepToken("");
   Object.assign(session, { analyst: undefined, names: [], asked: undefined });
+  forgetDrafts();
   at("top").hidden = true;
   showSignIn(message);
 }
@@ -186,9 +187,9 @@ async function dataSet(name) {
   const form = questionForm(data, {
     refused: () => signOut("Your token is no longer known. Sign in again."),
     answer(asked) {
-      session.asked = { ...asked, data: name };
       const { reply, release, question } = asked;
       const isStored = reply.release === release && (question !== "sql" || reply.free === null);
+      session.asked = { ...asked, data: name, isStored };
       location.hash = addressOf(name, isStored ? reply.release : "answer");
     },
   });
@@ -207,7 +208,7 @@ async function dataSet(name) {
 
 function protection(data) {
   const facts = [
-    ["Protects", data.protects, "with all that is known of it here"],
+    ["Protects", data.protects, data.protects === "one record" ? "a row" : "with all its records"],
     ["A question", `epsilon ${amount(data.largest)}`, "at most"],
     data.period && ["Periods", data.period, "budgets of disjoint periods do not add up"],
   ].filter(Boolean);
@@ -253,29 +254,24 @@ function allowed(data) {
   );
 }
 
+/** A stored release, or what was asked last where its answer follows from another release or is
+ * what remains of a query. */
 async function oneAnswer(data, release) {
   const asked = session.asked?.data === data ? session.asked : undefined;
-  const isAsked =
-    asked &&
-    (release === "answer" || (asked.reply.release === release && asked.release === release));
   if (release === "answer" && !asked) {
     location.replace(addressOf(data));
     return { title: data, parts: [make("h1", data)] };
   }
-  if (isAsked) {
-    const title = titleOf(asked.question, asked.given);
-    const request = { path: pathOf(data, asked.question), given: asked.given };
-    return {
-      title,
-      kind: "answer-view",
-      parts: await answerView(data, title, request, asked.reply),
-    };
-  }
   const path = pathOf(data, "releases", release);
-  const [reply, releases] = await Promise.all([askJson(path), askJson(pathOf(data, "releases"))]);
-  const row = releases.find((one) => one.release === release);
+  const isNew = release === "answer" || (asked?.isStored && asked.reply.release === release);
+  const request =
+    release === "answer" ? { path: pathOf(data, asked.question), given: asked.given } : { path };
+  const reply = isNew ? asked.reply : await askJson(path);
+  const row = isNew
+    ? { question: asked.question, arguments: asked.given }
+    : (await askJson(pathOf(data, "releases"))).find((one) => one.release === release);
   const title = row?.question ? titleOf(row.question, row.arguments) : release;
-  return { title, kind: "answer-view", parts: await answerView(data, title, { path }, reply) };
+  return { title, kind: "answer-view", parts: await answerView(data, title, request, reply) };
 }
 
 // -- start ----------------------------------------------------------------------------------------

@@ -91,17 +91,17 @@ const jsonBlob = (facts) =>
 function receiptRows(receipt) {
   const facts = ["release", "time", "version", "budget"];
   const own = facts.filter((name) => receipt[name]).map((name) => [name, receipt[name], ""]);
-  return [...receipt.card, ...own];
+  return [...receipt.card.slice(noticesOf(receipt).length), ...own];
 }
+
+/** The lines of a card that are notices, which stand first: a measure can have their name. */
+const noticesOf = ({ card, notices = [] }) => card.slice(0, notices.length);
 
 /** What a reader must know before the rows: notices, and what is not shown. */
 function remarks(receipt) {
-  const notices = receipt.card
-    .filter(([name]) => name === "notice")
-    .slice(0, receipt.notices?.length ?? 0) // a measure can have this name
-    .map(([, value, meaning]) =>
-      make("p", [make("strong", capital(value)), `${capital(meaning)}.`], { class: "notice" }),
-    );
+  const notices = noticesOf(receipt).map(([, value, meaning]) =>
+    make("p", [make("strong", capital(value)), `${capital(meaning)}.`], { class: "notice" }),
+  );
   const unseen = receipt.not_shown;
   if (!unseen?.below) return notices;
   const words = `Not shown: ${unseen.node}s of under about ${unseen.below} ${unseen.counted}.`;

@@ -17,6 +17,8 @@ import {
 const PAUSE = 350; // milliseconds after a change
 const DRAFTS = new Map(); // what was chosen last, by data set
 
+export const forgetDrafts = () => DRAFTS.clear();
+
 const QUESTIONS = {
   rollup: ["Measures by level", "Counts, sums, means and medians at each level of a hierarchy"],
   hhh: ["Heavy nodes", "The finest nodes of a hierarchy that still hold enough"],
@@ -455,7 +457,7 @@ export function questionForm(data, { answer, refused }) {
     make("summary", "Find the price of an error"),
     field(
       "error",
-      "Intervals at most so wide to each side",
+      "Width of intervals to each side, at most",
       error,
       "Of what one node has of its own; the smallest price is put in above.",
     ),
