@@ -1,6 +1,6 @@
 """Licences of what is installed with dpframe: ``python -m tests.licences`` writes the page.
 
-It reads the metadata of an environment in which everything is installed (``.[all,spark]``), and
+It reads the metadata of an environment in which everything is installed (``.[all,mcp,spark]``), and
 lists names and licences; versions are in the bill of materials of a release.
 """
 
@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "licences.md"
-EXTRAS = ("completion", "pld", "plots", "spark", "streams", "xlsx")
+EXTRAS = ("completion", "mcp", "pld", "plots", "serve", "spark", "streams", "xlsx")
 
 HEAD = """# Licences
 

@@ -39,7 +39,7 @@ def test_every_route_is_described(served: Served) -> None:
         (route.path, method)
         for route in http.Door(OfNobody()).app().routes  # type: ignore[arg-type]
         for method in route.methods - {"HEAD"}  # type: ignore[attr-defined]
-        if "{question}" not in route.path and not route.path.startswith(("/page/", "/mcp"))  # type: ignore[attr-defined]
+        if "{question}" not in route.path and not route.path.startswith("/page/")  # type: ignore[attr-defined]
     }
     told = {
         (path, method.upper())

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -110,11 +111,23 @@ class Door:
             Route("/api/log", self.private(self.owner_log), methods=["GET"]),
             *page_routes(self.gate, self.private, self._rows),
         ]
+        tools = self._tools()
+        if tools is not None:
+            routes.append(Route("/mcp", tools, methods=["POST"]))
         return Starlette(
             routes=routes,
+            lifespan=None if tools is None else lambda _: tools.running(),
             middleware=[Middleware(RequestLog)],
             exception_handlers={HTTPException: _http_problem, DpframeError: _refusal},
         )
+
+    def _tools(self) -> Any:
+        """The door for agents; None without the library of its protocol."""
+        if find_spec("mcp_types") is None:
+            return None
+        from dpframe.doors.gateway.mcp import ToolDoor
+
+        return ToolDoor(self.gate, self.admit, checked_body, self._run, json_bytes)
 
     # -- who asks ------------------------------------------------------------------------------
 
@@ -124,27 +137,34 @@ class Door:
         """An endpoint for analysts alone."""
 
         async def endpoint(request: Request) -> Response:
-            analyst = self.analyst_of(request)
-            if analyst is None:
-                return _problem(
-                    401,
-                    "no analyst has this token. Send 'Authorization: Bearer TOKEN'.",
-                    headers={"WWW-Authenticate": "Bearer"},
-                )
-            wait = self._rates.wait(analyst.name)
-            if wait > 0:
-                return _problem(
-                    429,
-                    f"you sent {self.gate.policy.rate} requests in a minute. Wait.",
-                    headers={"Retry-After": str(int(wait) + 1)},
-                )
-            request.state.analyst = analyst.name
-            response = await answer(request, analyst)
+            admitted = self.admit(request)
+            if isinstance(admitted, Response):
+                return admitted
+            response = await answer(request, admitted)
             for name in ("Cache-Control", "X-Content-Type-Options"):
                 response.headers.setdefault(name, OF_FILES[name])
             return response
 
         return endpoint
+
+    def admit(self, request: Request) -> Analyst | Response:
+        """The analyst of a request, or the response that refuses it."""
+        analyst = self.analyst_of(request)
+        if analyst is None:
+            return _problem(
+                401,
+                "no analyst has this token. Send 'Authorization: Bearer TOKEN'.",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        wait = self._rates.wait(analyst.name)
+        if wait > 0:
+            return _problem(
+                429,
+                f"you sent {self.gate.policy.rate} requests in a minute. Wait.",
+                headers={"Retry-After": str(int(wait) + 1)},
+            )
+        request.state.analyst = analyst.name
+        return analyst
 
     def analyst_of(self, request: Request) -> Analyst | None:
         """Whoever the token of a request belongs to, or whom the proxy in front names.
@@ -289,6 +309,17 @@ def openapi_document() -> dict[str, Any]:
 
 async def arguments_of(request: Request) -> dict[str, Any]:
     """The arguments in a request's body; HTTPException for what is no plain JSON object."""
+    return _object_of(await _body_of(request))
+
+
+async def checked_body(request: Request) -> bytes:
+    """A request's body, which is a plain JSON object; HTTPException else."""
+    body = await _body_of(request)
+    _object_of(body)
+    return body
+
+
+async def _body_of(request: Request) -> bytes:
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip()
     if kind.lower() != "application/json":
         raise HTTPException(415, "send arguments as application/json.")
@@ -303,6 +334,10 @@ async def arguments_of(request: Request) -> dict[str, Any]:
         raise HTTPException(408, "the body took too long. Send it again.") from None
     except ClientDisconnect:
         raise HTTPException(400, "the body is not whole.") from None
+    return bytes(body)
+
+
+def _object_of(body: bytes) -> dict[str, Any]:
     try:
         given = json.loads(
             body.decode() or "{}", object_pairs_hook=_unique, parse_constant=_no_number
