@@ -540,7 +540,7 @@ def table(sigma: float, bound: int, norm: int, values: int) -> Law:
 
 
 ROUND = tiny(parts=(1,), items=1, threshold=9)
-SIZES, COUNT, SUM = table(2.0, 9, 1, 1), table(5.0, 21, 4, 16), table(5.0, 21, 4, 6)
+SIZES, COUNT, SUM = table(2.0, 6, 1, 1), table(5.0, 21, 4, 16), table(5.0, 21, 4, 6)
 AUTO, UP = SumBounds(column=0, lower=None, upper=None), SumBounds(column=0, lower=0.0, upper=None)
 KNOWN = SumBounds(column=0, lower=-2.0, upper=3.0)
 JOINT = replace(ROUND, sizes=SIZES, histograms=4, count=COUNT, sums=(SUM,))
