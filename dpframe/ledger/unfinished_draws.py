@@ -28,8 +28,9 @@ from dpframe.ledger.store import read_totals
 UNFINISHED = "-unfinished-"
 """In the name of a draw's file, between the name of the ledger and the id of the release."""
 
-OF_A_DRAW = ("release_id", "time", "steps")
-"""Facts in which two receipts of one plan can differ; ``steps`` depends on the ledger."""
+OF_A_DRAW = ("release_id", "time", "steps", "analyst", "group", "asked")
+"""Facts in which two receipts of one plan can differ: ``steps`` depends on the ledger, and a
+gateway notes who asked, and in which words."""
 
 
 class ResumingLedger(Ledger):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import threading
 import time
 from collections import OrderedDict, deque
@@ -39,6 +40,7 @@ from dpframe.doors.gateway.shares import (
     SharedLedger,
     Shares,
     check_private,
+    finish_draws,
     hold_folder,
     holders,
 )
@@ -56,6 +58,9 @@ from dpframe.ledger.book import Ledger, StoredResult
 
 LISTED = 1000
 """How many releases are listed at most."""
+
+NAME = re.compile(r"[\w-]{1,100}")
+"""Names of releases."""
 
 COUNTED = 4
 """How many questions are counted at once."""
@@ -132,12 +137,16 @@ class Gate:
             opening.enter_context(hold_folder(policy.folder))
             self._memory = Memory(policy.folder / "gateway.json")
             self._ledgers = {name: self._open(data) for name, data in policy.data.items()}
+            for name, ledger in self._ledgers.items():
+                self._memory.check_ledger(name, ledger)
+                finish_draws(ledger)
             self._shares = {name: Shares() for name in policy.data}
             self._prints = {
                 name: self._memory.check_state(data) for name, data in policy.data.items()
             }
             self._opened = opening.pop_all()
         self._slots = threading.BoundedSemaphore(COUNTED)
+        self._flights: dict[str, threading.Event] = {}
         self._empty = {name: empty_rows(data) for name, data in policy.data.items()}
         self._read: OrderedDict[str, GateQuestion] = OrderedDict()
         self._replies: WeakKeyDictionary[GateQuestion, Reply] = WeakKeyDictionary()
@@ -216,7 +225,8 @@ class Gate:
         data = self.data_of(analyst, name)
         frame = self._ledgers[data.name].releases(LISTED)
         rows = []
-        for row in frame[frame["release"].notna() & frame["stored"]].to_dict("records"):
+        seen = frame["stored"] & ~frame["release"].isin([*self._flights])
+        for row in frame[seen].to_dict("records"):
             facts = json.loads(row["receipt"])
             asker = facts.get("analyst")
             rows.append(
@@ -269,15 +279,18 @@ class Gate:
     ) -> tuple[StoredResult, GateQuestion]:
         """A stored result, and its question as the policy reads it today."""
         ledger = self._ledgers[data.name]
-        stored = ledger.find(release) if isinstance(release, str) else None
+        known = isinstance(release, str) and NAME.fullmatch(release) is not None
+        stored = self._find(data, str(release)) if known else None
         if stored is None:
             raise UnknownDataError(f"{data.name!r} has no release {shown_value(release)}.")
         with ledger._reading() as db:
             (text,) = db.execute(
                 "SELECT receipt FROM charges WHERE release_id = ?", (stored.release_id,)
             ).fetchone()
-        asked = json.loads(text)["asked"]
-        return stored, self.read(analyst, data.name, asked["question"], asked["arguments"])
+        asked = json.loads(text).get("asked", {})
+        return stored, self.read(
+            analyst, data.name, asked.get("question"), asked.get("arguments", {})
+        )
 
     # -- asking --------------------------------------------------------------------------------
 
@@ -295,7 +308,7 @@ class Gate:
         ClosedError
             The data set answers no more.
         FailedError
-            Something failed after rows were read.
+            Something failed after rows were read. What it cost stays spent.
         """
         began = time.monotonic()
         facts = {
@@ -305,7 +318,9 @@ class Gate:
         }
         try:
             asked = self.read(analyst, name, question, arguments)
-            reply = self._free(analyst, asked)[0] or self._draw(analyst, asked, began)
+            reply = None
+            while reply is None:
+                reply = self._free(analyst, asked)[0] or self._draw_once(analyst, asked, began)
         except FailedError as error:  # the class of an error says nothing of rows to its owner
             self._note({**facts, "error": type(error.__cause__).__name__}, "failed")
             raise
@@ -367,7 +382,7 @@ class Gate:
 
     def _replay(self, asked: GateQuestion) -> Reply | None:
         """The reply of a release that is stored; None if there is none."""
-        stored = self._ledgers[asked.data.name].find(asked.name)
+        stored = self._find(asked.data, asked.name)
         if stored is None:
             return None
         released = replay_of_stored(stored)
@@ -375,6 +390,30 @@ class Gate:
         if reply.table.nbytes < KEPT:
             self._replies[asked] = reply
         return reply
+
+    def _find(self, data: DataSet, name: str) -> StoredResult | None:
+        """A stored result; None until whoever drew it has it."""
+        stored = self._ledgers[data.name].find(name)
+        return None if name in self._flights else stored  # in this order: it can end in between
+
+    def _draw_once(self, analyst: Analyst, asked: GateQuestion, began: float) -> Reply | None:
+        """Draw a release; None once another thread, which draws the same one, is done or failed.
+
+        Until its answer is due nobody sees the release: when it is there tells how long rows took.
+        """
+        with self._lock:
+            other = self._flights.get(asked.name)
+            if other is None:
+                mine = self._flights[asked.name] = threading.Event()
+        if other is not None:
+            other.wait()
+            return None
+        try:
+            return self._draw(analyst, asked, began)
+        finally:
+            with self._lock:
+                del self._flights[asked.name]
+            mine.set()
 
     def _ledger_of(self, analyst: Analyst, asked: GateQuestion) -> SharedLedger:
         data, said = asked.data, {"question": asked.question, "arguments": asked.given}
@@ -385,7 +424,7 @@ class Gate:
         data, ledger = asked.data, self._ledger_of(analyst, asked)
         if self._memory.failures(analyst.name, data.name) >= self.policy.failures:
             raise ClosedError(CLOSED.format(name=data.name))
-        if data.fingerprint() != self._prints[data.name]:
+        if not self._is_unchanged(data):
             raise ClosedError(
                 f"the rows of {data.name!r} changed while the gateway runs. Its owner must name "
                 "their state in the policy, and start it again."
@@ -407,6 +446,13 @@ class Gate:
             self._sleep(began)
         replayed = released.receipt.get("replayed")
         return _reply(asked, released, _replay_words(released.receipt) if replayed else None)
+
+    def _is_unchanged(self, data: DataSet) -> bool:
+        """Whether the files of a source are those of the start."""
+        try:
+            return data.fingerprint() == self._prints[data.name]
+        except (OSError, DpframeError):
+            return False
 
     def _sleep(self, began: float) -> None:
         """Wait for the next step of the floor, so that times tell little of rows."""

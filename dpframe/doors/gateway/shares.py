@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import fcntl
 import json
+import math
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 
 from dpframe.common.files import replace_file
 from dpframe.doors.gateway.policy import Analyst, DataSet
-from dpframe.errors import LedgerError, OverBudgetError, SourceError
+from dpframe.errors import DpframeError, LedgerError, OverBudgetError, SourceError
 from dpframe.ledger.book import Ledger
 from dpframe.ledger.entries import Charge
 from dpframe.ledger.forecast import ChargePreview
@@ -28,6 +29,7 @@ from dpframe.ledger.store import (
     spending_of,
     units_up,
 )
+from dpframe.ledger.unfinished_draws import ResumingLedger
 
 Interval = tuple[int, int, int, int]
 """First and last second of a period, and its cost in units."""
@@ -103,20 +105,37 @@ class Room(NamedTuple):
     fits: bool
 
 
-class SharedLedger(Ledger):
-    """A data set's ledger in the hands of one analyst: a charge must fit the shares, too.
-
-    A share, the share of the group and the total hold in one transaction. The entry has the analyst
-    and what was asked. Shares are caps on plain sums of epsilon and of the delta that goes with it.
-    """
+class _ChargesShares(Ledger):
+    """A ledger whose charges must fit shares, too, in the same transaction as the total."""
 
     analyst: Analyst
     data: DataSet
     shares: Shares
+
+    def charge(self, charge: Charge) -> PaidCharge:
+        profile = self._law(charge)
+        with self._write_transaction() as db:
+            self.shares.check(db, self, charge, profile)
+            return write_charge(db, charge, profile)
+
+
+class SharedLedger(ResumingLedger, _ChargesShares):
+    """A data set's ledger in the hands of one analyst: a charge must fit the shares, too.
+
+    A share, the share of the group and the total hold in one transaction. The entry has the analyst
+    and what was asked. Shares are caps on plain sums of epsilon and of the delta that goes with it.
+
+    A release is charged before rows are read, not between counting and drawing: what budgets show
+    then tells nothing of rows, not even how long they took. So a question that fails stays charged.
+    A charge whose process died before the result was stored pays for the same question's next draw,
+    whoever asks (:class:`~dpframe.ledger.unfinished_draws.ResumingLedger`).
+    """
+
     asked: Mapping[str, Any]
     outlook: list[dict[str, Any]]
     """What the charge that was foreseen leaves of each share and of the total, in epsilon, and
     whether it fits."""
+    _paid: PaidCharge | None = None
 
     @classmethod
     def of(
@@ -133,16 +152,26 @@ class SharedLedger(Ledger):
         view.analyst, view.data, view.shares, view.asked = analyst, data, shares, asked
         return view
 
-    def charge(self, charge: Charge) -> PaidCharge:
-        charge, profile = self._of_analyst(charge), self._law(charge)
-        with self._write_transaction() as db:
-            self.shares.check(db, self, charge, profile)
-            return write_charge(db, charge, profile)
+    @contextmanager
+    def drawing(self) -> Iterator[None]:
+        """Allow one draw at a time; what :meth:`check` charged is drawn here."""
+        here = self._here
+        with super().drawing():
+            self._here = here
+            yield
 
     def check(self, charge: Charge) -> None:
-        charge, profile = self._of_analyst(charge), self._law(charge)
-        with self._reading() as db:
-            self.shares.check(db, self, charge, profile)
+        """Charge: a release checks its cost before it reads rows."""
+        with super().drawing():
+            self._paid = super().charge(self._of_analyst(charge))
+            here, self._here = self._here, None  # its file stays until the result is stored
+        self._here = here
+
+    def charge(self, charge: Charge) -> PaidCharge:
+        """What :meth:`check` charged."""
+        paid, self._paid = self._paid, None
+        assert paid is not None
+        return paid
 
     def foresee(self, charge: Charge) -> ChargePreview:
         """What a charge finds in the share or the total that it leaves least of, and whether it
@@ -166,6 +195,12 @@ class SharedLedger(Ledger):
         return replace(charge, receipt=json.dumps(facts))
 
 
+def finish_draws(ledger: Ledger) -> None:
+    """Store what a dead process has drawn and not stored."""
+    with ResumingLedger(ledger.path).drawing():
+        pass
+
+
 class Shares:
     """What each holder has spent of a data set, read from the entries of its ledger."""
 
@@ -174,7 +209,7 @@ class Shares:
         self._read = 0
         self._spent: dict[str, ShareSpending] = {}
 
-    def check(self, db: Any, ledger: SharedLedger, charge: Charge, profile: Any) -> None:
+    def check(self, db: Any, ledger: _ChargesShares, charge: Charge, profile: Any) -> None:
         """Raise OverBudgetError if a charge fits the total and not the shares; or not the total."""
         entry, held = read_state(db).with_charge(charge, profile)
         if held is not None:
@@ -301,10 +336,16 @@ class Memory:
 
     def __init__(self, file: Path) -> None:
         self._file, self._lock = file, threading.Lock()
-        self._known: dict[str, dict[str, Any]] = {"states": {}, "failures": {}}
+        self._known: dict[str, dict[str, Any]] = {"states": {}, "failures": {}, "ledgers": {}}
+        self._closed: set[tuple[str, str]] = set()
         if file.exists():
             check_private(file, 0o600)
-            self._known = json.loads(file.read_text())
+            try:
+                self._known |= json.loads(file.read_text())
+            except (ValueError, TypeError):
+                raise LedgerError(
+                    f"{str(file)!r} is damaged. Put back a copy; it says who is closed out."
+                ) from None
 
     def check_state(self, data: DataSet) -> str:
         """Remember the fingerprint of a state; SourceError if the state had another one."""
@@ -318,22 +359,38 @@ class Memory:
         self._write()
         return found
 
-    def failures(self, analyst: str, data: str) -> int:
-        """How many questions of an analyst failed."""
+    def check_ledger(self, name: str, ledger: Ledger) -> None:
+        """Remember the ledger of a data set; LedgerError if it had another one, whose spending
+        would be forgotten."""
+        if self._known["ledgers"].setdefault(name, ledger.ledger_id) != ledger.ledger_id:
+            raise LedgerError(
+                f"{str(ledger.path)!r} is not the ledger that {name!r} had. Put it back: what "
+                "it spent stays spent."
+            )
+
+    def failures(self, analyst: str, data: str) -> float:
+        """How many questions of an analyst failed; infinity if not all of them could be noted."""
+        if (analyst, data) in self._closed:
+            return math.inf
         return int(self._known["failures"].get(analyst, {}).get(data, 0))
 
     def add_failure(self, analyst: str, data: str) -> None:
-        """Count one more failure; it is on disk when this returns."""
+        """Count one more failure; it is on disk when this returns. Where that cannot be, nothing is
+        forgotten, and the data set is closed for the analyst until the gateway starts again."""
         with self._lock:
             of = self._known["failures"].setdefault(analyst, {})
             of[data] = of.get(data, 0) + 1
-            self._write()
+            try:
+                self._write()
+            except (DpframeError, OSError):
+                self._closed.add((analyst, data))
 
     def forget_failures(self, analyst: str, data: str) -> None:
         """Let an analyst begin anew."""
         with self._lock:
             self._known["failures"].get(analyst, {}).pop(data, None)
             self._write()
+            self._closed.discard((analyst, data))
 
     def _write(self) -> None:
         with replace_file(self._file, "the memory of the gateway", private=True) as stream:
