@@ -517,14 +517,14 @@ def _bound_columns(
 
 def select_from_tables(tables: Mapping[str, pa.Table], statement: str, what: str) -> pa.Table:
     """What a statement selects from tables, in a database that reaches no file and no setting."""
+    with released_database().cursor() as cursor:
 
-    def run() -> pa.Table:
-        with released_database().cursor() as cursor:
+        def run() -> pa.Table:
             for name, table in tables.items():
                 cursor.register(name, table)
             return _arrow_rows(cursor.sql(statement))
 
-    return withhold_errors(what, run)
+        return withhold_errors(what, run, stop=cursor.interrupt)
 
 
 def second_connection_relation(

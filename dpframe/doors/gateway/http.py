@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import logging
@@ -12,8 +13,9 @@ import socket
 import threading
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import ExitStack
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import cache, partial
 from importlib.util import find_spec
@@ -63,6 +65,12 @@ BODY = 64 * 1024
 WAITING = 20.0
 """Seconds in which a body must have come."""
 
+AT_ONCE = 16
+"""The most requests of an analyst that are answered at once, so that others find a thread."""
+
+HEAD = 10.0
+"""Seconds in which the head of a request must have come."""
+
 STATUS: tuple[tuple[type[DpframeError], int], ...] = (
     (UnknownDataError, 404),
     (OverBudgetError, 409),
@@ -85,6 +93,7 @@ class Door:
         self.gate = gate
         self._threads = anyio.CapacityLimiter(64)
         self._rates = Rates(gate.policy.rate)
+        self._running: Counter[str] = Counter()
 
     def app(self) -> Starlette:
         """The application, for any ASGI server."""
@@ -118,7 +127,11 @@ class Door:
             routes=routes,
             lifespan=None if tools is None else lambda _: tools.running(),
             middleware=[Middleware(RequestLog)],
-            exception_handlers={HTTPException: _http_problem, DpframeError: _refusal},
+            exception_handlers={
+                HTTPException: _http_problem,
+                DpframeError: _refusal,
+                Exception: _defect,
+            },
         )
 
     def _tools(self) -> Any:
@@ -137,34 +150,49 @@ class Door:
         """An endpoint for analysts alone."""
 
         async def endpoint(request: Request) -> Response:
-            admitted = self.admit(request)
-            if isinstance(admitted, Response):
-                return admitted
-            response = await answer(request, admitted)
+            with self.admit(request) as admitted:
+                if isinstance(admitted, Response):
+                    return admitted
+                response = await answer(request, admitted)
             for name in ("Cache-Control", "X-Content-Type-Options"):
                 response.headers.setdefault(name, OF_FILES[name])
             return response
 
         return endpoint
 
-    def admit(self, request: Request) -> Analyst | Response:
-        """The analyst of a request, or the response that refuses it."""
+    @contextmanager
+    def admit(self, request: Request) -> Iterator[Analyst | Response]:
+        """The analyst of a request that is under way in the block, or the response that refuses
+        it."""
         analyst = self.analyst_of(request)
         if analyst is None:
-            return _problem(
+            yield _problem(
                 401,
                 "no analyst has this token. Send 'Authorization: Bearer TOKEN'.",
                 headers={"WWW-Authenticate": "Bearer"},
             )
+            return
         wait = self._rates.wait(analyst.name)
         if wait > 0:
-            return _problem(
+            yield _problem(
                 429,
                 f"you sent {self.gate.policy.rate} requests in a minute. Wait.",
                 headers={"Retry-After": str(int(wait) + 1)},
             )
+            return
+        if self._running[analyst.name] >= AT_ONCE:
+            yield _problem(
+                429,
+                f"you have {AT_ONCE} requests under way. Wait for an answer.",
+                headers={"Retry-After": "1"},
+            )
+            return
         request.state.analyst = analyst.name
-        return analyst
+        self._running[analyst.name] += 1
+        try:
+            yield analyst
+        finally:
+            self._running[analyst.name] -= 1
 
     def analyst_of(self, request: Request) -> Analyst | None:
         """Whoever the token of a request belongs to, or whom the proxy in front names.
@@ -320,7 +348,7 @@ async def checked_body(request: Request) -> bytes:
 
 
 async def _body_of(request: Request) -> bytes:
-    kind = request.headers.get("content-type", "application/json").partition(";")[0].strip()
+    kind = request.headers.get("content-type", "").partition(";")[0].strip()
     if kind.lower() != "application/json":
         raise HTTPException(415, "send arguments as application/json.")
     body = bytearray()
@@ -443,6 +471,10 @@ async def _refusal(request: Request, error: Exception) -> Response:
     return _problem(status, str(error), kind)
 
 
+async def _defect(request: Request, error: Exception) -> Response:
+    return _problem(500, "this is a defect of the gateway. Tell its owner what you sent.")
+
+
 # -- the log ---------------------------------------------------------------------------------------
 
 
@@ -541,6 +573,7 @@ def serve(
         server = uvicorn.Server(
             uvicorn.Config(
                 Door(gate).app(),
+                http=punctual_protocol(),
                 log_config=None,
                 access_log=False,
                 server_header=False,
@@ -589,6 +622,39 @@ def address_text(opened: socket.socket, policy: Policy) -> str:
     host, port = policy.address[0], opened.getsockname()[1]
     scheme = "http" if policy.certificate is None else "https"
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def punctual_protocol() -> type[asyncio.Protocol]:
+    """Uvicorn's protocol, which hangs up where the head of a request takes too long: open
+    connections are counted, so that slow ones would keep others out."""
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class Punctual(H11Protocol):
+        late: asyncio.TimerHandle | None = None
+
+        @property
+        def waits(self) -> bool:
+            """Whether no request is under way."""
+            return self.cycle is None or bool(self.cycle.response_complete)
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self.late = self.loop.call_later(HEAD, self.hang_up)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if not self.waits and self.late is not None:
+                self.late.cancel()
+                self.late = None
+            elif self.waits and self.late is None:
+                self.late = self.loop.call_later(HEAD, self.hang_up)
+
+        def hang_up(self) -> None:
+            self.late = None
+            if self.waits and not self.transport.is_closing():
+                self.transport.close()
+
+    return Punctual
 
 
 def _path_text(path: Path | None) -> str | None:

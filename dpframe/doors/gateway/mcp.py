@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -65,7 +65,7 @@ class ToolDoor:
     def __init__(
         self,
         gate: Gate,
-        admit: Callable[[Request], Analyst | Response],
+        admit: Callable[[Request], AbstractContextManager[Analyst | Response]],
         read_body: Callable[[Request], Awaitable[bytes]],
         run: Callable[[Callable[[], Any]], Awaitable[Any]],
         as_json: Callable[[Reply], bytes],
@@ -104,17 +104,17 @@ class ToolDoor:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        admitted = self._admit(request)
-        if isinstance(admitted, Response):
-            await admitted(scope, receive, send)
-            return
-        scope.setdefault("state", {})[KEPT] = admitted
-        body: list[Message] = [{"type": "http.request", "body": await self._read_body(request)}]
+        with self._admit(request) as admitted:
+            if isinstance(admitted, Response):
+                await admitted(scope, receive, send)
+                return
+            scope.setdefault("state", {})[KEPT] = admitted
+            body: list[Message] = [{"type": "http.request", "body": await self._read_body(request)}]
 
-        async def receive_body() -> Message:
-            return body.pop() if body else await receive()
+            async def receive_body() -> Message:
+                return body.pop() if body else await receive()
 
-        await self._sessions.handle_request(scope, receive_body, send)
+            await self._sessions.handle_request(scope, receive_body, send)
 
     # -- what the protocol calls ---------------------------------------------------------------
 

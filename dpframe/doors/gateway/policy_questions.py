@@ -27,12 +27,13 @@ from dpframe.asking.measure_texts import measures_from
 from dpframe.asking.question import Question, explain_plan, plan_within_error
 from dpframe.asking.release import DataScope, Release, receipt_in_metadata
 from dpframe.common.calls import argument_hint, shown_value
+from dpframe.common.progress import time_limit
 from dpframe.common.texts import identifier
 from dpframe.doors.gateway.client import SERVED, remote_signature
 from dpframe.doors.gateway.policy import SET_BY_POLICY, DataSet, columns_of
 from dpframe.doors.sql import query as sql_query
 from dpframe.doors.sql.query_tree import read_query
-from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
+from dpframe.errors import BudgetError, ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy
 from dpframe.ledger.book import Ledger
 from dpframe.questions.hhh.heavy_hitters import largest_values
@@ -75,6 +76,46 @@ class GateQuestion:
     finish: Callable[[Any], pa.Table]
     explain: Callable[[Ledger], Any]
     finer: Sequence[Mapping[str, Any]] = ()
+
+
+def digest_of(tables: Mapping[str, pa.Table]) -> str:
+    """A digest of public tables, which answers to queries follow from."""
+    digest = hashlib.sha256()
+    for name, table in sorted(tables.items()):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as stream:
+            stream.write_table(table.combine_chunks())
+        digest.update(name.encode() + b"\0" + sink.getvalue().to_pybytes())
+    return digest.hexdigest()
+
+
+LEAST = 0.01
+"""The least epsilon of a measure: planning takes long for less. A smaller default allows that."""
+
+ENDING = 10.0
+"""Seconds that the end of a query may take, on rows that are released."""
+
+MEASURES = 32
+"""The most measures of a question."""
+
+
+def bounded_effort(question: Question[Any, Any], data: DataSet) -> Question[Any, Any]:
+    """The question, whose plans are refused where they would take long to make."""
+
+    def planned(given: Any) -> Any:
+        measures = given.get("measures")
+        count = len(measures) if isinstance(measures, Mapping | list) else 1
+        if count > MEASURES:
+            raise ParameterError(f"{count} measures are too many. Ask for at most {MEASURES}.")
+        least = min(LEAST, data.default) * max(1, count)
+        if given["epsilon"] is not None and given["epsilon"] < least:
+            raise BudgetError(
+                f"epsilon ({given['epsilon']!r}) must be at least {least:g} here. Take more, or "
+                "fewer measures."
+            )
+        return question.planned(given)
+
+    return replace(question, planned=planned)
 
 
 def release_of(question: str, data: DataSet, request: Mapping[str, Any], about: DataScope) -> str:
@@ -163,7 +204,7 @@ def read_arguments(
         planning["measures"] = measures_from(planning["measures"], data.bounds)
     if planning.get("weight") is not None:
         _bound_weight(data, planning)
-    asked, found = plan_within_error(question, planning, error)
+    asked, found = plan_within_error(bounded_effort(question, data), planning, error)
     _check_allowed(data, asked, planning)
     about = DataScope.of({"data": data.state, "period": planning.get("period")})
     question.checked(question.declared(asked), empty)
@@ -300,16 +341,20 @@ def read_sql(data: DataSet, given: Mapping[str, Any], explains: bool) -> GateQue
     confidence = {} if "confidence" not in planning else {"confidence": planning["confidence"]}
     arguments = {**call.arguments, "threshold": planning.get("threshold"), **confidence}
     question = NAMED[call.question.question]
-    asked, found = plan_within_error(question, arguments, error)
+    asked, found = plan_within_error(bounded_effort(question, data), arguments, error)
     tables.check_keys(call.question, tables.public_rows())
     about = DataScope.of({"data": data.state, "period": call.period(period, columns)})
-    request = {**asked.request, "rows": call.question.rows}
+    request = {**asked.request, "rows": call.question.rows, "public": digest_of(data.public)}
 
     def release(rows: Any, ledger: Ledger, name: str) -> Any:
         here = replace(tables, private={call.question.table: rows})
         return sql_query.release_call(
             call, here, arguments, ledger, name, about, progress=False, place=data.name
         )
+
+    def finish(released: Any) -> pa.Table:
+        with time_limit(ENDING):
+            return sql_query.final_table(call, tables, released, None)
 
     def explain(ledger: Ledger) -> Any:
         shown = explain_plan(question, question.declared(asked), found, about, ledger)
@@ -322,7 +367,7 @@ def read_sql(data: DataSet, given: Mapping[str, Any], explains: bool) -> GateQue
         given=given,
         arguments=arguments,
         release=release,
-        finish=lambda released: sql_query.final_table(call, tables, released, None),
+        finish=finish,
         explain=explain,
     )
 
