@@ -327,3 +327,13 @@ def test_rows_of_an_answer_are_no_nodes(tmp_path: Path) -> None:
         with pytest.raises(dp.ParameterError, match="answer to a query, whose rows are no nodes"):
             call(*given.get(call.__name__, (page,)))
     shown.save(tmp_path / "rows.csv")
+
+
+def test_a_short_query_is_refused_before_its_tree_is_large() -> None:
+    """Law: NULLIF in NULLIF, which DuckDB's parser doubles each time, takes no time."""
+    text = "amount"
+    for _ in range(40):
+        text = f"Nullif ({text}, 1)"
+    query = f"SELECT sum({text}) FROM sales"
+    with pytest.raises(dp.ParameterError, match="NULLIF more than 12 times"):
+        dp.sql(query, {"sales": pd.DataFrame({"amount": [1.0]})}, epsilon=1.0, delta=1e-6)

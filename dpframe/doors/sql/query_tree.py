@@ -63,6 +63,9 @@ def _place(encoded: bytes, start: int) -> str:
     return f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}"
 
 
+MOST_NULLIF = 12
+"""DuckDB's parser copies what stands in NULLIF, so that each one in another doubles the tree."""
+
 NESTED = "query is nested too deeply, or too large. Write it with less nesting."
 
 
@@ -94,6 +97,11 @@ def read_query(text: object) -> Query:
         raise ParameterError("query has half of a surrogate pair, which is no character. Drop it.")
     if len(text) > LONGEST:
         raise ParameterError(f"query has {len(text)} characters; at most {LONGEST} are read.")
+    if text.lower().count("nullif") > MOST_NULLIF:
+        raise ParameterError(
+            f"query has NULLIF more than {MOST_NULLIF} times. Write CASE WHEN a = b THEN NULL ELSE "
+            "a END."
+        )
     plain, options = _without_options(text)
     parsed = _parse(plain)
     statements = parsed.get("statements", [])
