@@ -49,7 +49,7 @@ _HOMES = {
         "compare",
         "compare_prefix_trees",
     ),
-    "dpframe.evaluation.row_distance": ("wasserstein",),
+    "dpframe.evaluation": ("wasserstein",),
     "dpframe.hierarchy": (
         *("code", "columns", "cube", "date", "domain", "grouping_sets", "ip", "number", "path"),
         "product",
@@ -191,8 +191,8 @@ else:
         SourceError,
         ThresholdError,
     )
+    from dpframe.evaluation import wasserstein
     from dpframe.evaluation.compare import PrefixComparison, compare, compare_prefix_trees
-    from dpframe.evaluation.row_distance import wasserstein
     from dpframe.hierarchy import (
         code,
         columns,

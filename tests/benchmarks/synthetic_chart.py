@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 import dpframe as dp
-from dpframe.evaluation.row_distance import wasserstein
+from dpframe.evaluation import wasserstein
 from dpframe.pages.drawings import HEIGHT, WIDTH, draw_histogram
 from dpframe.pages.marginals import bins_of
 from dpframe.testing import seeded_noise

@@ -19,8 +19,9 @@ import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
 
+from dpframe.doors.gateway import ARROW
 from dpframe.doors.gateway.gate import ClosedError, FailedError, Gate
-from dpframe.doors.gateway.http import ARROW, Door
+from dpframe.doors.gateway.http import Door
 from dpframe.doors.gateway.policy_reader import read_policy
 from dpframe.errors import DpframeError, OverBudgetError, SourceError
 from dpframe.ledger.book import Ledger

@@ -14,10 +14,10 @@ import pytest
 
 import dpframe as dp
 from dpframe.doors.gateway import client, http
-from dpframe.doors.gateway.policy_questions import call_descriptions, type_schema
+from dpframe.doors.gateway.policy_questions import call_descriptions, openapi_document, type_schema
 from tests.gateway.conftest import ANN, Served
 
-DOCUMENT = http.openapi_document()
+DOCUMENT = openapi_document()
 
 
 def test_it_is_valid() -> None:

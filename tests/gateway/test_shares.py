@@ -186,7 +186,7 @@ def check_agrees(folder: Path, pick: random.Random, steps: int = 10) -> None:
             twin.paid.append(cost)
         with ledger._reading() as db:
             shown = {
-                who: book.spent(db, who) for one in analysts for who, _, _ in holders(one, data)
+                who: book.spending(db, who) for one in analysts for who, _, _ in holders(one, data)
             }
         for who, spent in shown.items():
             epsilon, delta = twin.spent(twin.of(who))

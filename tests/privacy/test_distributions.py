@@ -200,9 +200,9 @@ RANDOM = re.compile(
     re.MULTILINE,
 )
 ALLOWED = {
-    RANDOM: {"noise.py"},
+    RANDOM: {"noise.py", "gateway/policy.py"},  # tokens of analysts
     re.compile("public_generator"): {
-        *("noise.py", "generator.py", "marginals.py", "row_distance.py")
+        *("noise.py", "generator.py", "marginals.py", "evaluation/__init__.py")
     },
     re.compile(r"replaced_bits|dpframe\.testing"): {"noise.py", "testing.py"},
 }
@@ -216,4 +216,5 @@ def test_no_other_module_touches_randomness() -> None:
     for path in Path(dpframe.__file__).parent.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         for words, files in ALLOWED.items():
-            assert path.name in files or not words.search(text), path.name
+            known = path.as_posix().endswith(tuple(f"/{file}" for file in files))
+            assert known or not words.search(text), path.name

@@ -18,6 +18,7 @@ from dpframe._version import __version__
 from dpframe.errors import DpframeError, ParameterError, SourceError
 
 ARROW = "application/vnd.apache.arrow.stream"
+JSON = "application/json"
 
 INTERFACE = 1
 """The version of the requests and answers between client and gateway, which ``/healthz`` says."""

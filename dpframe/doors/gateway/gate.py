@@ -214,7 +214,7 @@ class Gate:
         rows = []
         with ledger._reading() as db:
             for holder, share, words in holders(analyst, data):
-                epsilon, delta = shares.spent(db, holder)
+                epsilon, delta = shares.spending(db, holder)
                 rows.append(_budget_row(words, share, epsilon, data.share_of_delta(share), delta))
         spent = ledger.spent
         rows.append(_budget_row("the total", data.epsilon, spent.epsilon, data.delta, spent.delta))
@@ -245,7 +245,7 @@ class Gate:
     def release(self, analyst: Analyst, name: object, release: object) -> Reply:
         """A stored release, as it was drawn; free. Its question must be allowed today."""
         data = self.data_of(analyst, name)
-        stored, asked = self._stored(analyst, data, release)
+        stored, asked = self._find_stored(analyst, data, release)
         released = replay_of_stored(stored)
         found = _reply(asked, released, _replay_words(released.receipt))
         return Reply(name=stored.name, table=found.table, receipt=found.receipt, free=found.free)
@@ -263,7 +263,7 @@ class Gate:
         for key in given:
             if key not in known:
                 raise ParameterError(f"a change has no {key!r}.{argument_hint(key, known)}")
-        ends = [self._stored(analyst, data, given.pop(key))[0] for key in ("before", "after")]
+        ends = [self._find_stored(analyst, data, given.pop(key))[0] for key in ("before", "after")]
         frame = change(*map(replay_of_stored, ends), **given)
         facts = {**frame.attrs[CHANGE]}
         table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
@@ -274,7 +274,7 @@ class Gate:
             free="it follows from two releases",
         )
 
-    def _stored(
+    def _find_stored(
         self, analyst: Analyst, data: DataSet, release: object
     ) -> tuple[StoredResult, GateQuestion]:
         """A stored result, and its question as the policy reads it today."""

@@ -17,14 +17,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import anyio
-import pyarrow as pa
-import pyarrow.csv as pa_csv
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -34,7 +32,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dpframe._version import __version__
-from dpframe.doors.gateway import ARROW, INTERFACE
+from dpframe.doors.gateway import INTERFACE, JSON
 from dpframe.doors.gateway.gate import (
     ClosedError,
     FailedError,
@@ -42,9 +40,16 @@ from dpframe.doors.gateway.gate import (
     Reply,
     UnknownDataError,
 )
-from dpframe.doors.gateway.page import HTML, OF_FILES, OF_REPORT, page_routes, report_bytes
+from dpframe.doors.gateway.page import (
+    FORMS,
+    HTML,
+    OF_FILES,
+    OF_REPORT,
+    json_bytes,
+    page_routes,
+)
 from dpframe.doors.gateway.policy import Analyst, Policy
-from dpframe.doors.gateway.policy_questions import call_descriptions
+from dpframe.doors.gateway.policy_questions import openapi_document
 from dpframe.errors import (
     DpframeError,
     LedgerError,
@@ -53,10 +58,7 @@ from dpframe.errors import (
     ParameterTypeError,
     SourceError,
 )
-from dpframe.pages.page_parts import asset_text
 
-CSV = "text/csv"
-JSON = "application/json"
 PROBLEM = "application/problem+json"
 
 BODY = 64 * 1024
@@ -125,7 +127,7 @@ class Door:
             routes.append(Route("/mcp", tools, methods=["POST"]))
         return Starlette(
             routes=routes,
-            lifespan=None if tools is None else lambda _: tools.running(),
+            lifespan=None if tools is None else lambda _: tools.run(),
             middleware=[Middleware(RequestLog)],
             exception_handlers={
                 HTTPException: _http_problem,
@@ -295,43 +297,6 @@ class Rates:
         return 0.0
 
 
-# -- its description -------------------------------------------------------------------------------
-
-
-@cache
-def openapi_document() -> dict[str, Any]:
-    """What may be sent to every gateway, and what comes back: OpenAPI 3.1, with the questions as
-    they are declared."""
-    document: dict[str, Any] = json.loads(asset_text("openapi.json"))
-    document["info"]["version"] = __version__
-    for one in call_descriptions():
-        name = f"{'Explain' if one.explains else 'Ask'}_{one.question}"
-        document["components"]["schemas"][name] = one.arguments
-        explained = {"$ref": "#/components/schemas/Explanation"}
-        answer: dict[str, Any] = {"$ref": "#/components/responses/Answer"}
-        if one.explains:
-            answer = {"description": "The plan.", "content": {JSON: {"schema": explained}}}
-        path = f"/api/datasets/{{data}}/{one.question}{'/explain' * one.explains}"
-        document["paths"][path] = {
-            "parameters": [{"$ref": "#/components/parameters/data"}],
-            "post": {
-                "tags": ["explanations" if one.explains else "questions"],
-                "operationId": name.lower(),
-                "summary": one.summary,
-                "description": one.description,
-                "requestBody": {
-                    "required": True,
-                    "content": {JSON: {"schema": {"$ref": f"#/components/schemas/{name}"}}},
-                },
-                "responses": {
-                    "200": answer,
-                    "default": {"$ref": "#/components/responses/Problem"},
-                },
-            },
-        }
-    return document
-
-
 # -- requests --------------------------------------------------------------------------------------
 
 
@@ -404,48 +369,6 @@ def _rows(accepted: str, reply: Reply) -> Response:
         reply.encoded[kind] = FORMS[kind](reply)
     headers = OF_REPORT if kind == HTML else None
     return Response(reply.encoded[kind], media_type=kind, headers=headers)
-
-
-def arrow_bytes(reply: Reply) -> bytes:
-    """A stream of Arrow; the receipt, the name and why it was free are in the schema's metadata."""
-    facts = {b"release": reply.name.encode(), b"free": (reply.free or "").encode()}
-    schema = reply.table.schema
-    table = reply.table.replace_schema_metadata({**(schema.metadata or {}), **facts})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
-
-
-def csv_bytes(reply: Reply) -> bytes:
-    """The rows as CSV in UTF-8, without the receipt."""
-    sink = pa.BufferOutputStream()
-    pa_csv.write_csv(reply.table, sink)
-    return bytes(sink.getvalue())
-
-
-def json_bytes(reply: Reply) -> bytes:
-    """The answer as JSON; times and days as ISO 8601, NaN as null."""
-    import pandas as pd
-
-    frame = reply.table.replace_schema_metadata(None).to_pandas()
-    rows = pd.DataFrame.to_json(frame, orient="records", date_format="iso", double_precision=15)
-    head = {
-        "release": reply.name,
-        "free": reply.free,
-        "columns": [{"name": f.name, "type": str(f.type)} for f in reply.table.schema],
-        "receipt": reply.receipt,
-    }
-    return json.dumps(head)[:-1].encode() + b', "rows": ' + rows.encode() + b"}"
-
-
-FORMS: dict[str, Callable[[Reply], bytes]] = {
-    ARROW: arrow_bytes,
-    CSV: csv_bytes,
-    HTML: report_bytes,
-    JSON: json_bytes,
-}
-"""The forms of an answer, by their type."""
 
 
 def _problem(

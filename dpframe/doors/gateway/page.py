@@ -1,4 +1,6 @@
-"""The page at ``/``: an analyst signs in, sees what may be asked, its price, and answers.
+"""The page at ``/``, and the forms in which answers are sent.
+
+An analyst signs in, sees what may be asked, its price, and answers.
 
 It is one HTML document with a style sheet and scripts, which ship with the package. It loads
 nothing from outside, keeps the token in the tab's own storage, and sends it as any client does. Its
@@ -7,10 +9,13 @@ policy lets no other script run, in it or in the reports that it shows in sandbo
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -18,6 +23,8 @@ from starlette.routing import Route
 
 from dpframe._version import __version__
 from dpframe.asking.privacy_receipt import Receipt
+from dpframe.doors.cli.output import write_csv
+from dpframe.doors.gateway import ARROW, JSON
 from dpframe.doors.gateway.gate import Gate, Reply
 from dpframe.doors.gateway.policy import Analyst
 from dpframe.errors import ParameterError
@@ -25,6 +32,7 @@ from dpframe.hierarchy import as_hierarchy
 from dpframe.pages.page_parts import asset_text, fill_asset, text_hash
 from dpframe.pages.report import report_page
 
+CSV = "text/csv"
 HTML = "text/html"
 
 FILES = {
@@ -144,3 +152,48 @@ def _receipt_of_rows(reply: Reply) -> Receipt:
         if len(shown) < len(columns):
             facts |= {"hierarchy": as_hierarchy(shown).spec, "levels": shown, "height": len(shown)}
     return Receipt(facts)
+
+
+# -- forms of answers -----------------------------------------------------------------------------
+
+
+def arrow_bytes(reply: Reply) -> bytes:
+    """A stream of Arrow; the receipt, the name and why it was free are in the schema's metadata."""
+    facts = {b"release": reply.name.encode(), b"free": (reply.free or "").encode()}
+    schema = reply.table.schema
+    table = reply.table.replace_schema_metadata({**(schema.metadata or {}), **facts})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def csv_bytes(reply: Reply) -> bytes:
+    """The rows as CSV in UTF-8, without the receipt. No cell is a formula in a spreadsheet."""
+    file = io.BytesIO()
+    write_csv(reply.table.replace_schema_metadata(None).to_pandas(), file, escaped=True)
+    return file.getvalue()
+
+
+def json_bytes(reply: Reply) -> bytes:
+    """The answer as JSON; times and days as ISO 8601, NaN as null."""
+    import pandas as pd
+
+    frame = reply.table.replace_schema_metadata(None).to_pandas()
+    rows = pd.DataFrame.to_json(frame, orient="records", date_format="iso", double_precision=15)
+    head = {
+        "release": reply.name,
+        "free": reply.free,
+        "columns": [{"name": f.name, "type": str(f.type)} for f in reply.table.schema],
+        "receipt": reply.receipt,
+    }
+    return json.dumps(head)[:-1].encode() + b', "rows": ' + rows.encode() + b"}"
+
+
+FORMS: dict[str, Callable[[Reply], bytes]] = {
+    ARROW: arrow_bytes,
+    CSV: csv_bytes,
+    HTML: report_bytes,
+    JSON: json_bytes,
+}
+"""The forms of an answer, by their type."""

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from dpframe._duck import VIEW
+from dpframe._version import __version__
 from dpframe.asking.answer import answer_checked
 from dpframe.asking.call_arguments import (
     COMMON,
@@ -29,6 +30,7 @@ from dpframe.asking.release import DataScope, Release, receipt_in_metadata
 from dpframe.common.calls import argument_hint, shown_value
 from dpframe.common.progress import time_limit
 from dpframe.common.texts import identifier
+from dpframe.doors.gateway import JSON
 from dpframe.doors.gateway.client import SERVED, remote_signature
 from dpframe.doors.gateway.policy import SET_BY_POLICY, DataSet, columns_of
 from dpframe.doors.sql import query as sql_query
@@ -36,6 +38,7 @@ from dpframe.doors.sql.query_tree import read_query
 from dpframe.errors import BudgetError, ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy
 from dpframe.ledger.book import Ledger
+from dpframe.pages.page_parts import asset_text
 from dpframe.questions.hhh.heavy_hitters import largest_values
 from dpframe.questions.question_list import QUESTIONS
 from dpframe.sources.source_relations import open_source
@@ -532,3 +535,37 @@ def type_schema(annotation: str) -> dict[str, Any]:
     if {"type": "number"} in found:  # of which whole numbers are some
         found = [one for one in found if one != {"type": "integer"}]
     return found[0] if len(found) == 1 else {"anyOf": found}
+
+
+@cache
+def openapi_document() -> dict[str, Any]:
+    """What may be sent to every gateway, and what comes back: OpenAPI 3.1, with the questions as
+    they are declared."""
+    document: dict[str, Any] = json.loads(asset_text("openapi.json"))
+    document["info"]["version"] = __version__
+    for one in call_descriptions():
+        name = f"{'Explain' if one.explains else 'Ask'}_{one.question}"
+        document["components"]["schemas"][name] = one.arguments
+        explained = {"$ref": "#/components/schemas/Explanation"}
+        answer: dict[str, Any] = {"$ref": "#/components/responses/Answer"}
+        if one.explains:
+            answer = {"description": "The plan.", "content": {JSON: {"schema": explained}}}
+        path = f"/api/datasets/{{data}}/{one.question}{'/explain' * one.explains}"
+        document["paths"][path] = {
+            "parameters": [{"$ref": "#/components/parameters/data"}],
+            "post": {
+                "tags": ["explanations" if one.explains else "questions"],
+                "operationId": name.lower(),
+                "summary": one.summary,
+                "description": one.description,
+                "requestBody": {
+                    "required": True,
+                    "content": {JSON: {"schema": {"$ref": f"#/components/schemas/{name}"}}},
+                },
+                "responses": {
+                    "200": answer,
+                    "default": {"$ref": "#/components/responses/Problem"},
+                },
+            },
+        }
+    return document

@@ -251,7 +251,7 @@ class Shares:
                 rooms.append(Room(words, spending_of(units[0]), left, after, fits))
         return rooms
 
-    def spent(self, db: Any, holder: str) -> tuple[float, float]:
+    def spending(self, db: Any, holder: str) -> tuple[float, float]:
         """What a holder has spent: epsilon and delta."""
         with self._lock:
             self._refresh(db)

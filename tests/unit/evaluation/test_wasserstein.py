@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
-from dpframe.evaluation.row_distance import wasserstein
+from dpframe.evaluation import wasserstein
 
 samples = st.lists(st.floats(-1e6, 1e6).map(lambda x: round(x, 3)), min_size=1, max_size=30)
 

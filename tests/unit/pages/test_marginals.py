@@ -14,7 +14,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.evaluation.row_distance import wasserstein
+from dpframe.evaluation import wasserstein
 from dpframe.pages.drawings import (
     LONGEST_NAME,
     draw_category_bars,
