@@ -124,16 +124,18 @@ function queryTable({ columns, rows }, title) {
   const cellOf = (row, column) => {
     const write = writers.get(column.name);
     const value = row[column.name];
-    const content = value === null ? make("span", "NULL", { class: "null" }) : write(value);
+    const content =
+      value === null ? make("span", "NULL", { class: "null" }) : make("bdi", write(value));
     if (!hasEnds(column)) return content;
     const [low, high] = [row[`${column.name}_lower`], row[`${column.name}_upper`]];
     return [content, make("small", endsText(low, high, write))];
   };
   return pagedTable({
     caption: title,
-    kind: "as-named",
+    kind: shown.length > 3 ? "as-named wide" : "as-named",
     heads: shown.map((column) => ({
       title: hasEnds(column) ? [column.name, make("small", "and its interval")] : column.name,
+      name: column.name,
       kind: isNumber(column) ? "number" : undefined,
     })),
     rows,

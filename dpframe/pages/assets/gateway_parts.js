@@ -203,7 +203,9 @@ export function pagedTable({ caption, heads, rows, textOf, cellsOf, kind, what =
 
   function cell(content, i) {
     const role = i ? { role: "cell" } : { role: "rowheader", scope: "row" };
-    return make(i ? "td" : "th", content, { class: heads[i].kind, ...role });
+    return make(i ? "td" : "th", content, {
+      ...{ class: heads[i].kind, "data-name": heads[i].name, ...role },
+    });
   }
 
   function draw() {
