@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LEFT_OUT = (
     *("dp_accounting", "scipy", "mpmath", "absl", "attrs", "tree"),
     *("plotly", "openpyxl", "shtab", "polars", "narwhals", "pyspark", "psycopg", "sqlalchemy"),
+    *("starlette", "uvicorn", "anyio", "jwt", "mcp", "mcp_types", "pydantic"),
 )
 
 PLAIN = f"""
@@ -55,6 +56,7 @@ def said(ask):
         ask()
     except dp.DpframeError as error:
         print(error)
+said(lambda: dp.connect("http://127.0.0.1:9", token="dpf_x"))
 with dp.use_ledger(ledger):
     said(lambda: dp.plan_series(5, "hhh", ["country"], total=(1.0, 1e-6)))
 assert ledger.spent == spent, (ledger.spent, spent)
@@ -69,8 +71,9 @@ def test_a_plain_install_asks_everything_but_compositions(tmp_path: Path) -> Non
         [sys.executable, "-W", "error", "-c", PLAIN], capture_output=True, text=True, cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
-    *_, shown, series = done.stdout.splitlines()
+    *_, shown, away, series = done.stdout.splitlines()
     assert shown.endswith(" 1.0")
+    assert away.startswith("no gateway answers at")
     assert series == "releases are composed by dp-accounting: pip install 'dpframe[pld]'."
 
 
@@ -79,5 +82,6 @@ def test_what_is_named_is_declared() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
         "optional-dependencies"
     ]
-    assert {"completion", "pld", "plots", "spark", "streams", "xlsx"} <= extras.keys()
+    named = {"completion", "mcp", "pld", "plots", "serve", "spark", "streams", "xlsx"}
+    assert named <= extras.keys()
     assert extras["all"] == ["dpframe[completion,pld,plots,xlsx]"]
