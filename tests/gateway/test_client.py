@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 import json
 import socket
+import ssl
 import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -361,13 +362,26 @@ def test_waiting_is_shown(ann: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen == [True, False]
 
 
+def test_who_stops_waiting_learns_that_the_answer_may_be_there(
+    ann: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    data = ann.sales
+    monkeypatch.setattr(data._connection._opener, "open", stop)
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        data.hhh("shop", epsilon=0.35)
+    assert any("replayed for nothing" in note for note in stopped.value.__notes__)
+
+
 # -- what is no gateway ----------------------------------------------------------------------------
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
 
 @contextmanager
-def answering(answer: Answer) -> Iterator[tuple[str, list[Any]]]:
+def answering(answer: Answer, certificate: Path | None = None) -> Iterator[tuple[str, list[Any]]]:
     """A server that answers every request in one way: its address, and what it was sent."""
     heads: list[Any] = []
 
@@ -382,10 +396,15 @@ def answering(answer: Answer) -> Iterator[tuple[str, list[Any]]]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
+        scheme = "http"
+        if certificate is not None:
+            context, scheme = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), "https"
+            context.load_cert_chain(certificate)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}", heads
+            yield f"{scheme}://127.0.0.1:{server.server_port}", heads
         finally:
             server.shutdown()
             thread.join()
@@ -485,6 +504,38 @@ def test_nobody_answers_or_speaks_no_tls() -> None:
         dp.connect(f"http://127.0.0.1:{port}", token=ANN)
     with answering(saying(b"")) as (url, _), pytest.raises(dp.SourceError, match="speak https"):
         dp.connect(url.replace("http:", "https:"), token=ANN)
+
+
+def test_a_certificate_that_nobody_knows(tmp_path: Path) -> None:
+    """Law: it is said, with what to do, before a token is sent."""
+    write_certificate(tmp_path)
+    with answering(saying(b"{}"), tmp_path / "own.pem") as (url, heads):
+        with pytest.raises(dp.SourceError, match=r"not trusted: self.signed.*SSL_CERT_FILE"):
+            dp.connect(url, token=ANN)
+        assert heads == []
+
+
+def write_certificate(folder: Path) -> None:
+    """``own.pem``, a key and a certificate of 127.0.0.1 that the key itself has signed."""
+    x509 = pytest.importorskip("cryptography.x509")
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    made = x509.CertificateBuilder(
+        issuer_name=name,
+        subject_name=name,
+        public_key=key.public_key(),
+        serial_number=x509.random_serial_number(),
+        not_valid_before=now - timedelta(days=1),
+        not_valid_after=now + timedelta(days=1),
+    ).sign(key, hashes.SHA256())
+    plain = serialization.NoEncryption()
+    coded = serialization.Encoding.PEM
+    private = key.private_bytes(coded, serialization.PrivateFormat.PKCS8, plain)
+    (folder / "own.pem").write_bytes(private + made.public_bytes(coded))
 
 
 def test_an_answer_that_is_no_table(ann: Any, monkeypatch: pytest.MonkeyPatch) -> None:
