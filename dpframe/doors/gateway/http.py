@@ -127,7 +127,7 @@ class Door:
             routes.append(Route("/mcp", tools, methods=["POST"]))
         return Starlette(
             routes=routes,
-            lifespan=None if tools is None else lambda _: tools.run(),
+            lifespan=None if tools is None else lambda _: tools.session(),
             middleware=[Middleware(RequestLog)],
             exception_handlers={
                 HTTPException: _http_problem,

@@ -98,7 +98,7 @@ class ToolDoor:
         )
         self._sessions = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
 
-    def run(self) -> AbstractAsyncContextManager[None]:
+    def session(self) -> AbstractAsyncContextManager[None]:
         """The block within which requests are answered."""
         return self._sessions.run()
 
@@ -182,7 +182,7 @@ class ToolDoor:
         if one.explains:
             return self._explain(analyst, data, one.question, given)
         reply = self._gate.ask(analyst, data, one.question, given)
-        return self._excerpt(analyst, data, reply, 0)
+        return self._show_rows(analyst, data, reply, 0)
 
     # -- tools ---------------------------------------------------------------------------------
 
@@ -204,7 +204,7 @@ class ToolDoor:
         if isinstance(start, bool) or not isinstance(start, int) or start < 0:
             raise ParameterTypeError("start must be a whole number, the first row that is shown.")
         reply = self._gate.release(analyst, data, given.get("release"))
-        return self._excerpt(analyst, data, reply, start)
+        return self._show_rows(analyst, data, reply, start)
 
     def _explain(
         self, analyst: Analyst, data: Any, question: str, given: dict[str, Any]
@@ -219,7 +219,7 @@ class ToolDoor:
             "budget": told["budget"],
         }
 
-    def _excerpt(self, analyst: Analyst, data: Any, reply: Reply, start: int) -> dict[str, Any]:
+    def _show_rows(self, analyst: Analyst, data: Any, reply: Reply, start: int) -> dict[str, Any]:
         """Some rows of an answer, with what its receipt promises and what it cost."""
         part = Reply(
             name=reply.name,

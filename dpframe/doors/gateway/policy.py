@@ -352,7 +352,7 @@ def hash_token(token: str) -> str:
     Examples
     --------
     >>> hash_token("dpf_x")[:14]
-    'sha256:5c5a35f'
+    'sha256:c3bb776'
     """
     return "sha256:" + hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
