@@ -23,7 +23,7 @@ from dpframe.doors.gateway.gate import Gate
 from dpframe.doors.gateway.http import BODY, Door
 from dpframe.doors.gateway.policy_questions import NAMED, SQL_ARGUMENTS
 from dpframe.doors.gateway.policy_reader import read_policy
-from dpframe.errors import LedgerError, SourceError
+from dpframe.errors import LedgerError, ParameterError, SourceError
 from tests.gateway.attacked import CANARY, TOKENS, Process, asked, opened, sold, write
 
 WORDS = ("Traceback", 'File "', "/dev/shm", "/tmp/", "site-packages", "sales.parquet", CANARY)
@@ -39,7 +39,7 @@ TEXTS = st.sampled_from(
         *(
             "/etc/passwd",
             "../policy.toml",
-            "sales.parquet",
+            "other.parquet",
             "*",
             "' OR 1=1 --",
             "\ud800",
@@ -103,6 +103,24 @@ QUERIES = st.one_of(
 )
 
 
+USUAL: dict[str, st.SearchStrategy[Any]] = {
+    "epsilon": st.sampled_from([0.05, 0.5, 1, 4.0]),
+    "delta": st.sampled_from([1e-7, 1e-9]),
+    "threshold": st.integers(300, 3000),
+    "confidence": st.sampled_from([0.5, 0.9, 0.999]),
+    "mechanism": st.sampled_from(["offline", "laplace", "gaussian", "streaming", "additive"]),
+    "measures": st.sampled_from(["count", ["count", "sum(amount)"], {"x": "median(amount)"}]),
+    "period": st.sampled_from(["2026-W02", "2026-01..2026-03"]),
+    "keys": st.just(["c0", "c1"]),
+    "weight": st.just("amount"),
+    "k": st.integers(1, 20),
+    "error": st.sampled_from([5, 50.0, {"count": 9}]),
+    "totals": st.booleans(),
+    "remainder": st.booleans(),
+}
+"""Values that some questions take."""
+
+
 def arguments_of_questions() -> st.SearchStrategy[tuple[str, Any]]:
     """A question, known or not, with arguments that it has or has not."""
     out: list[st.SearchStrategy[tuple[str, Any]]] = []
@@ -110,8 +128,12 @@ def arguments_of_questions() -> st.SearchStrategy[tuple[str, Any]]:
         known = [*NAMED[name].plan_arguments, "user", "ledger", "error", "derive"]
         given_some = st.dictionaries(st.sampled_from(known), VALUES, max_size=4)
         first = known[0]
-        usual = given_some.map(lambda g, first=first: {first: "country", **g})
-        out.append(st.tuples(st.just(name), given_some | usual))
+        usual = st.fixed_dictionaries(
+            {first: st.sampled_from(["country", "columns:country,city"])},
+            optional={key: one for key, one in USUAL.items() if key in known},
+        )
+        mixed = st.tuples(usual, given_some).map(lambda two: {**two[0], **two[1]})
+        out.append(st.tuples(st.just(name), usual | mixed | given_some))
     beside = st.dictionaries(st.sampled_from([*SQL_ARGUMENTS, "x"]), VALUES, max_size=2)
     queries = st.tuples(QUERIES, beside).map(lambda p: {**p[1], "query": p[0]})
     out.append(st.tuples(st.just("sql"), queries))
@@ -122,8 +144,8 @@ def arguments_of_questions() -> st.SearchStrategy[tuple[str, Any]]:
 REQUESTS = st.tuples(
     arguments_of_questions(),
     st.booleans(),
-    st.sampled_from(["sales", "sales", "sales", "closed", "nothing", "%ff", "a" * 300]),
-    st.sampled_from(["ann", "ann", "ben", "cat", ""]),
+    st.sampled_from(["sales"] * 12 + ["closed", "nothing", "%ff", "a" * 300]),
+    st.sampled_from(["ann"] * 6 + ["ben"] * 6 + ["cat", ""]),
 )
 
 
@@ -408,6 +430,36 @@ def test_plans_that_take_long_are_refused(tmp_path: Path) -> None:
         with pytest.raises(dp.DpframeError, match=r"at least|at most"):
             gate.explain(ann, "sales", question, given_some)
     assert time.process_time() - began < 10
+    gate.close()
+
+
+def test_plans_of_one_analyst_are_made_one_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law: however much somebody asks at once, others find the interpreter."""
+    now: list[int] = [0]
+    most: list[int] = []
+    gate = opened(tmp_path / "g")
+
+    def slow(*_: Any) -> None:
+        now[0] += 1
+        most.append(now[0])
+        time.sleep(0.02)
+        now[0] -= 1
+        raise ParameterError("no")
+
+    monkeypatch.setattr("dpframe.doors.gateway.gate.read_sql", slow)
+
+    def read(number: int) -> None:
+        with suppress(ParameterError):
+            gate.explain(gate.policy.analysts["ann"], "sales", "sql", {"query": str(number)})
+
+    threads = [threading.Thread(target=read, args=(i,)) for i in range(6)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert most == [1] * 6
     gate.close()
 
 

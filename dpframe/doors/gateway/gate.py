@@ -147,6 +147,7 @@ class Gate:
             self._opened = opening.pop_all()
         self._slots = threading.BoundedSemaphore(COUNTED)
         self._flights: dict[str, threading.Event] = {}
+        self._turns: dict[str, threading.Lock] = {}
         self._empty = {name: empty_rows(data) for name, data in policy.data.items()}
         self._read: OrderedDict[str, GateQuestion] = OrderedDict()
         self._replies: WeakKeyDictionary[GateQuestion, Reply] = WeakKeyDictionary()
@@ -340,7 +341,8 @@ class Gate:
         asked = self.read(analyst, name, question, arguments, explains=True)
         free, shown = self._free(analyst, asked)
         ledger = self._ledger_of(analyst, shown)
-        explained = shown.explain(ledger)
+        with self._planning_turn(analyst):
+            explained = shown.explain(ledger)
         budget = self.budget(analyst, asked.data.name)
         return {
             "release": asked.name,
@@ -464,6 +466,10 @@ class Gate:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self.log.append({"time": now, **facts, "outcome": outcome})
 
+    def _planning_turn(self, analyst: Analyst) -> threading.Lock:
+        """A lock for planning one question of an analyst at a time: plans hold the interpreter."""
+        return self._turns.setdefault(analyst.name, threading.Lock())
+
     # -- reading -------------------------------------------------------------------------------
 
     def read(
@@ -494,12 +500,13 @@ class Gate:
                 self._read.move_to_end(key)
                 return known
         try:
-            if question == "sql":
-                asked = read_sql(data, arguments, explains)
-            else:
-                asked = read_arguments(
-                    NAMED[question], data, self._empty[data.name], arguments, explains
-                )
+            with self._planning_turn(analyst):
+                if question == "sql":
+                    asked = read_sql(data, arguments, explains)
+                else:
+                    asked = read_arguments(
+                        NAMED[question], data, self._empty[data.name], arguments, explains
+                    )
         except DpframeError:
             raise
         except Exception as error:  # arguments alone were read, so that this tells no row
