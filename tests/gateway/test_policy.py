@@ -343,7 +343,7 @@ def try_junk(folder: Path, cases: list[tuple[str, str, str]]) -> int:
 
 
 def test_no_value_at_any_key_ends_a_check(folder: Path) -> None:
-    assert try_junk(folder, CASES[::23]) > 30
+    assert try_junk(folder, CASES[::41]) > 15
 
 
 @pytest.mark.evidence

@@ -20,6 +20,7 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from starlette.requests import Request
 
+from dpframe.common.progress import guard_time, time_limit
 from dpframe.doors.cli.main import main
 from dpframe.doors.gateway.gate import FailedError, Gate
 from dpframe.doors.gateway.http import Door
@@ -598,6 +600,21 @@ def test_a_question_that_takes_longer_is_interrupted_and_is_a_failure(tmp_path: 
     assert gate.budget(ann, "sales")[-1]["spent"] == 0.5  # charged before rows were read
     assert not [t for t in threading.enumerate() if t.name == "dpframe-time-limit"]
     gate.close()
+
+
+def test_the_time_of_statements_adds_up_and_time_between_them_is_free() -> None:
+    stopped: list[int] = []
+    with time_limit(0.3):
+        for statement in range(4):
+            time.sleep(0.15)
+            with guard_time(partial(stopped.append, statement)):
+                time.sleep(0.12)
+    assert {*stopped} <= {2, 3}
+    assert 3 in stopped
+    before = len(stopped)
+    with guard_time(partial(stopped.append, 9)):  # no limit holds here
+        time.sleep(0.12)
+    assert len(stopped) == before
 
 
 GROUPS = """

@@ -330,9 +330,6 @@ def _check_token(reader: PolicyReader, place: Place, token: Any, has_identity: b
         reader.mistake(where, f"token of {name!r} {said}. {advice}")
 
 
-# -- data sets -------------------------------------------------------------------------------------
-
-
 def _data_set(reader: PolicyReader, name: str, given: Any) -> DataSet | None:
     """A data set; None, with a mistake noted, without a source or totals."""
     place: Place = ("data", name)
@@ -550,7 +547,8 @@ def _public_tables(
         if rows is None:
             continue
         reader.attempt((*where, name), partial(Tables.of, {place[1]: rows}, {**out, name: rows}))
-        if reader.attempt((*where, name), partial(_types_of, rows)) and _has_twice(rows):
+        reader.attempt((*where, name), partial(_types_of, rows))
+        if reader.attempt((*where, name), partial(_has_twice, rows)):
             reader.mistake(
                 (*where, name),
                 f"public table {name!r} has a row twice, so that no key joins it. Drop one.",
@@ -577,7 +575,7 @@ def _key_lists(
         rows = None if isinstance(given, list) else _rows_of(reader, given, (*where, name))
         if rows is None and not isinstance(given, list):
             continue
-        keys = given if rows is None else rows.to_pandas()
+        keys = given if rows is None else reader.attempt((*where, name), rows.to_pandas)
         asked = {"measures": "count", "keys": keys}
         found = [_mistake_of(None, {**asked, "by": one.spec}, {}) for one in levels]
         if found and all(found):
