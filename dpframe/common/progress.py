@@ -196,15 +196,15 @@ _limits = threading.local()
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
     """Interrupt the statements of this thread in the block once they have taken so many seconds
-    together. Time between them does not count."""
-    limit = TimeLimit(seconds)
+    together. Time between them does not count, nor does a limit around this one."""
+    limit, outer = TimeLimit(seconds), getattr(_limits, "now", None)
     watch = threading.Thread(target=limit.watch, name="dpframe-time-limit", daemon=True)
     _limits.now = limit
     watch.start()
     try:
         yield
     finally:
-        _limits.now = None
+        _limits.now = outer
         limit.end()
         watch.join()
 

@@ -605,6 +605,8 @@ def test_a_question_that_takes_longer_is_interrupted_and_is_a_failure(tmp_path: 
 def test_the_time_of_statements_adds_up_and_time_between_them_is_free() -> None:
     stopped: list[int] = []
     with time_limit(0.3):
+        with time_limit(9), guard_time(partial(stopped.append, 8)):
+            time.sleep(0.12)
         for statement in range(4):
             time.sleep(0.15)
             with guard_time(partial(stopped.append, statement)):
