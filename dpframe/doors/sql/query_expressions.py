@@ -228,6 +228,8 @@ def origins(part: Any, tables: Sequence[RowTable], items: Sequence[Tree] = ()) -
             others = [item for item in items if item["alias"].casefold() == names[0]]
             rest = [item for item in items if item not in others]
             meant += [origins(item, tables, rest) for item in others]
+            if not others and names[0] not in NOW:  # of a table that has no name here
+                meant += [found for table in tables for found in table.columns.values()]
         found |= set().union(*meant)
     return found
 

@@ -354,32 +354,44 @@ class RowReader(ExpressionReader):
             known = self.asked_table.types if private else self.public[name.casefold()].types
             columns = {c.casefold(): {c.casefold()} if private else set() for c in known}
         elif table["type"] == "SUBQUERY":
-            columns = self._columns_of_select(table["subquery"]["node"])
-        if renamed:
-            own = zip((*map(str.casefold, renamed),), columns.values(), strict=False)
-            columns = dict(own) | dict([*columns.items()][len(renamed) :])
+            node = table["subquery"]["node"]
+            columns, items = self._columns_of_select(node), node["select_list"]
+            if len(columns) != len(items) or any(item["class"] == "STAR" for item in items):
+                whole = set().union(*columns.values())  # which is which is not known
+                return [
+                    RowTable(
+                        alias,
+                        {**columns, **dict.fromkeys(map(str.casefold, renamed), whole)},
+                        private,
+                    )
+                ]
+        own = zip((*map(str.casefold, renamed),), columns.values(), strict=False)
+        columns = dict(own) | dict([*columns.items()][len(renamed) :])
         return [RowTable(alias, columns, private)]
 
     def _columns_of_select(self, node: Tree) -> dict[str, set[str]]:
-        """The columns of a SELECT of rows, and of which private columns they are made."""
+        """The columns of a SELECT of rows, and of which private columns each name is made."""
         inside, items = self._made_of(node["from_table"]), node["select_list"]
-        columns: dict[str, set[str]] = {}
+        made: list[tuple[str, set[str]]] = []
         for item in items:
             if item["class"] != "STAR":
-                columns[item["alias"].casefold() or str(column_name(item)).casefold()] = origins(
-                    item, inside, items
-                )
+                name = item["alias"] or str(column_name(item))
+                made.append((name, origins(item, inside, items)))
                 continue
-            own = [
-                one.columns for one in inside if item["relation_name"].casefold() in ("", one.alias)
+            whose, left_out = item["relation_name"].casefold(), item["exclude_list"]
+            given = [
+                pair for one in inside if whose in ("", one.alias) for pair in one.columns.items()
             ]
-            for given in own:
-                columns |= given
+            known = dict(given)
+            made += [pair for pair in given if pair[0] not in map(str.casefold, left_out)]
             for renamed in item["rename_list"]:
                 old = renamed["key"]["column"].casefold()
-                columns[renamed["value"].casefold()] = columns.get(old, set())
+                made.append((renamed["value"], known.get(old, set().union(*known.values()))))
             for replaced in item["replace_list"]:
-                columns[replaced["key"].casefold()] = origins(replaced, inside, items)
+                made.append((replaced["key"], origins(replaced, inside, items)))
+        columns: dict[str, set[str]] = {}
+        for name, found in made:
+            columns[name.casefold()] = columns.get(name.casefold(), set()) | found
         return columns
 
     @property
