@@ -47,6 +47,8 @@ ALLOWED = [
     "SELECT state, count(*) FROM flights JOIN airports ON dest = code GROUP BY state",
     "SELECT count(*) FROM flights JOIN airports ON origin = code WHERE state = 'CA'",
     "SELECT count(*) FROM flights JOIN hours USING (hour)",
+    "SELECT state, count(*) FROM flights f JOIN airports ON dest = code "
+    "JOIN hours h ON f.hour = h.hour GROUP BY state",
     "SELECT * FROM (SELECT dest, avg(hour) FROM flights GROUP BY dest) WHERE dest = 'LAX'",
     "SELECT dest, count(*) AS hour FROM flights GROUP BY dest HAVING hour > 8 ORDER BY hour",
     "WITH t AS (SELECT *, hour + 1 AS h FROM flights WHERE day > '2013-02-01') "
@@ -78,6 +80,9 @@ REFUSED = {
     "SELECT g, count(*) FROM (SELECT hour AS h, h + 1 AS g FROM flights) GROUP BY g": "grouped",
     "SELECT part, count(*) FROM flights JOIN hours USING (hour) GROUP BY part": "grouped",
     "SELECT part, count(*) FROM flights f JOIN hours g ON f.hour = g.hour GROUP BY part": "grouped",
+    "SELECT h.part, count(*) FROM hours h JOIN flights f ON f.hour = h.hour GROUP BY 1": "grouped",
+    "SELECT b.part, count(*) FROM flights f JOIN hours a ON f.hour = a.hour "
+    "JOIN hours b ON a.hour = b.hour GROUP BY b.part": "grouped",
     "SELECT part, count(*) FROM flights f LEFT JOIN (SELECT hour + 1 AS k, part FROM hours) g "
     "ON f.hour = g.k GROUP BY part": "grouped",
     "SELECT dest, count(*) FROM (SELECT origin AS dest, * EXCLUDE (dest) FROM flights) GROUP BY "

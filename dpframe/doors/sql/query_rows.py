@@ -343,8 +343,8 @@ class RowReader(ExpressionReader):
             compared: list[Any] = [table.get("condition")]
             compared += [make_column(name) for name in table.get("using_columns") or ()]
             keys = origins(compared, [*sides[0], *sides[1]])
-            for one in sides[0] + sides[1]:
-                if not one.private:
+            for side in sides:
+                for one in [] if any(one.private for one in side) else side:
                     one.columns.update({name: found | keys for name, found in one.columns.items()})
             return [*sides[0], *sides[1]]
         alias, columns = table["alias"].casefold(), {}
