@@ -184,7 +184,7 @@ def said_in_order(output: str, page: list[Block]) -> list[str]:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the page asks by curl")
 def test_the_tutorial_typed_as_printed(tmp_path: Path) -> None:
     """Law: nothing fails, and what the page says comes out does; only the port is another."""
-    pytest.importorskip("uvicorn")
+    pytest.importorskip("mcp")
     port = str(free_port())
     found = [block for block in blocks(PAGE.partition("\n## What an analyst")[0]) if block.runs]
     script = typed([block for block in found if block.language != "text"]).replace(PORT, port)
@@ -206,7 +206,7 @@ def test_the_tutorial_typed_as_printed(tmp_path: Path) -> None:
     assert (tmp_path / "airports.html").stat().st_size > 1000
     assert (tmp_path / "policy.ledgers").stat().st_mode & 0o777 == 0o700
     outcomes = re.findall(r'"outcome": ?"(\w+)"', done.stdout)
-    assert outcomes == ["answered", "replayed", "answered", "refused", "refused"], told
+    assert outcomes == ["answered", "replayed", "answered", *["refused"] * 2, "replayed", "refused"], told
     tokens = [(tmp_path / f"{name}.txt").read_text().split()[-1] for name in ("ann", "ben", "olga")]
     policy = tomllib.loads((tmp_path / "policy.toml").read_text("utf-8"))
     assert policy["analyst"]["ann"]["token"] == hash_token(tokens[0])
