@@ -135,6 +135,7 @@ def typed(found: list[Block]) -> str:
     """The page as a shell gets it; where it serves, it goes on as in another terminal."""
     parts = [
         "set -eo pipefail",
+        "umask 002",  # as many have it, by which a group can change what is written
         f'dpframe() {{ {sys.executable} -m dpframe "$@"; }}',
         f'python() {{ {sys.executable} "$@"; }}',
     ]
