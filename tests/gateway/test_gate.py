@@ -232,7 +232,11 @@ def test_failures_after_rows_were_read_close_a_data_set(
     assert ask(gate, "ben", "sales", "rollup", **ONE).free is None
     with pytest.raises(dp.ParameterError, match="only owners"):
         gate.reopen(gate.policy.analysts["ann"], "sales", "ann")
-    gate.reopen(gate.policy.analysts["ben"], "sales", "ann")
+    ben = gate.policy.analysts["ben"]
+    with pytest.raises(dp.ParameterError, match="no data set 'sale'"):
+        gate.reopen(ben, "sale", "ann")
+    gate.reopen(ben, "people", "ann")  # of which ben has no share
+    gate.reopen(ben, "sales", "ann")
     assert ask(gate, "ann", "sales", "rollup", **BOTH).free is None
 
 

@@ -356,11 +356,14 @@ class Gate:
     def reopen(self, owner: Analyst, name: object, analyst: object) -> None:
         """Forget an analyst's failures, so that a data set answers again.
 
-        Raises ParameterError for who is no owner, and for an analyst that the policy lacks.
+        Raises ParameterError for who is no owner, and for what the policy lacks. An owner needs no
+        share of the data set.
         """
-        data = self.data_of(owner, name)
         if not owner.owner:
             raise ParameterError("only owners reopen a data set. The policy names them.")
+        data = self.policy.data.get(name) if isinstance(name, str) else None
+        if data is None:
+            raise UnknownDataError(UNKNOWN.format(name=shown_value(name).strip("'\"")))
         if not isinstance(analyst, str) or analyst not in self.policy.analysts:
             raise ParameterError(f"there is no analyst {shown_value(analyst)}.")
         self._memory.forget_failures(analyst, data.name)
