@@ -207,7 +207,8 @@ def test_the_tutorial_typed_as_printed(tmp_path: Path) -> None:
     assert (tmp_path / "airports.html").stat().st_size > 1000
     assert (tmp_path / "policy.ledgers").stat().st_mode & 0o777 == 0o700
     outcomes = re.findall(r'"outcome": ?"(\w+)"', done.stdout)
-    assert outcomes == ["answered", "replayed", "answered", *["refused"] * 2, "replayed", "refused"], told
+    ended = ["answered", "replayed", "answered", *["refused"] * 2, "replayed", "refused"]
+    assert outcomes == ended, told
     tokens = [(tmp_path / f"{name}.txt").read_text().split()[-1] for name in ("ann", "ben", "olga")]
     policy = tomllib.loads((tmp_path / "policy.toml").read_text("utf-8"))
     assert policy["analyst"]["ann"]["token"] == hash_token(tokens[0])
