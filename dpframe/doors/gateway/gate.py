@@ -505,7 +505,7 @@ class Gate:
         try:
             with self._planning_turn(analyst):
                 if question == "sql":
-                    asked = read_sql(data, arguments, explains)
+                    asked = read_sql(data, self._empty[data.name], arguments, explains)
                 else:
                     asked = read_arguments(
                         NAMED[question], data, self._empty[data.name], arguments, explains

@@ -145,8 +145,8 @@ def _receipt_of_rows(reply: Reply) -> Receipt:
     """The receipt with the levels that the rows have: those that follow from a finer release have
     its upper ones."""
     facts = {**reply.receipt}
-    spec = facts.get("hierarchy")
-    if isinstance(spec, str) and spec.startswith("columns:"):
+    spec = str(facts.get("hierarchy"))
+    if "dimensions" not in facts and spec.startswith("columns:"):
         columns = as_hierarchy(spec).source_columns
         shown = [name for name in columns if name in reply.table.schema.names]
         if len(shown) < len(columns):

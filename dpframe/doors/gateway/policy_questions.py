@@ -314,8 +314,10 @@ def _check_allowed(data: DataSet, asked: Any, planning: Mapping[str, Any]) -> No
             )
 
 
-def read_sql(data: DataSet, given: Mapping[str, Any], explains: bool) -> GateQuestion:
-    """A query in SQL, as a data set allows it."""
+def read_sql(
+    data: DataSet, empty: pa.Table, given: Mapping[str, Any], explains: bool
+) -> GateQuestion:
+    """A query in SQL, as a data set allows it. ``empty`` is as for :func:`read_arguments`."""
     planning, error = _planning_arguments(data, SQL_ARGUMENTS, given, explains)
     period = planning.pop("period", None)
     text = planning.pop("query", None)
@@ -347,6 +349,7 @@ def read_sql(data: DataSet, given: Mapping[str, Any], explains: bool) -> GateQue
     asked, found = plan_within_error(bounded_effort(question, data), arguments, error)
     tables.check_keys(call.question, tables.public_rows())
     about = DataScope.of({"data": data.state, "period": call.period(period, columns)})
+    explained_scope = about.read_in(empty)
     request = {**asked.request, "rows": call.question.rows, "public": digest_of(data.public)}
 
     def release(rows: Any, ledger: Ledger, name: str) -> Any:
@@ -360,7 +363,8 @@ def read_sql(data: DataSet, given: Mapping[str, Any], explains: bool) -> GateQue
             return sql_query.final_table(call, tables, released, None)
 
     def explain(ledger: Ledger) -> Any:
-        shown = explain_plan(question, question.declared(asked), found, about, ledger)
+        plan = question.declared(asked)
+        shown = explain_plan(question, plan, found, explained_scope, ledger)
         return replace(shown, advice=(call.line, *shown.advice))
 
     return GateQuestion(

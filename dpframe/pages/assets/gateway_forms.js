@@ -121,15 +121,32 @@ function levelFields(data, draft, name) {
     return control;
   });
   const several = group("order", "Columns, coarse to fine", make("div", order, { class: "row" }));
-  const crossed = choice([["", "nothing"], ...listed], draft.cross);
-  const show = () => (several.hidden = main.value !== "");
-  main.addEventListener("change", show);
+  const crossed = choice([]);
+  const show = () => {
+    several.hidden = main.value !== "";
+    const chosen = crossed.value || draft.cross;
+    const fitting = listed.filter(([spec]) => canCross(main.value, spec));
+    crossed.replaceChildren(...choice([["", "nothing"], ...fitting]).children);
+    crossed.value = fitting.some(([spec]) => spec === chosen) ? chosen : "";
+  };
+  main.addEventListener("input", show);
   show();
   return [
     field(name, "Levels", main, "Coarse to fine; every level gets its numbers."),
     several,
     field("cross", "Crossed with", crossed, "Cells of two hierarchies, such as places by month."),
   ];
+}
+
+const isColumns = (spec) => spec === "" || spec.startsWith("columns:");
+const isColumn = (spec) => spec !== "" && isColumns(spec) && !spec.includes(",");
+
+const columnsIn = (spec) => spec.replace(/^\w+:/, "").split("?")[0].split(",");
+
+/** Columns cross columns one by one: others of them would be one hierarchy. */
+function canCross(one, other) {
+  if (columnsIn(one).some((column) => columnsIn(other).includes(column))) return false;
+  return !(isColumns(one) && isColumns(other)) || (isColumn(one) && isColumn(other));
 }
 
 function levelsOf(form, name) {
@@ -139,7 +156,10 @@ function levelsOf(form, name) {
     .filter(Boolean);
   const main = chosen || columnsSpec(names);
   const cross = form.elements.cross.value;
-  return cross ? [main, cross] : main;
+  if (!cross) return main;
+  if (!isColumn(main) || !isColumn(cross)) return [main, cross];
+  const [one, other] = [main, cross].map((spec) => spec.slice("columns:".length));
+  return `sets:${one},${other};${one};${other}`;
 }
 
 /** Measures that have bounds in the policy, or need none. */
@@ -201,11 +221,9 @@ const FIELDS = {
     ];
   },
   tree_counts: (data, draft) => {
-    const keys = [
-      ["", "found in the data"],
-      ["domain", "all that there can be"],
-      ...data.keys.map((key) => [key, `the list ${key}`]),
-    ];
+    const keys = [["", "found in the data"], ...data.keys.map((key) => [key, `the list ${key}`])];
+    const isBounded = data.hierarchies.some(({ kind }) => kind === "number" || kind === "ip");
+    if (isBounded) keys.push(["domain", "all that there can be"]);
     return [
       field("hierarchy", "Levels", choice(hierarchies(data), draft.hierarchy)),
       field(
@@ -365,6 +383,7 @@ export function questionForm(data, { answer, refused }) {
 
   function clearTrouble() {
     trouble.hidden = true;
+    trouble.textContent = "";
     for (const one of form.querySelectorAll(".wrong")) one.textContent = "";
     for (const one of form.querySelectorAll("[aria-invalid]")) one.removeAttribute("aria-invalid");
   }

@@ -142,9 +142,12 @@ export function titleOf(question, given) {
 /** The columns of the text of a hierarchy. */
 export function levelsText(spec) {
   const [, kind, rest] = /^(\w+):(.*)$/s.exec(spec) ?? [null, "columns", encodeURIComponent(spec)];
-  const [columns, options] = rest.split("?");
-  const names = columns.split(",").map(decode).join(" › ");
-  const levels = /levels=([^&]*)/.exec(options ?? "");
+  const [columns, options] = rest.split(/[?;]/);
+  const names = columns
+    .split(",")
+    .map(decode)
+    .join(kind === "sets" ? " × " : " › ");
+  const levels = kind === "date" && /levels=([^&]*)/.exec(options ?? "");
   return levels ? `${names} by ${levels[1].split(",").map(decode).join(" › ")}` : names;
 }
 
