@@ -23,6 +23,7 @@ import pyarrow as pa
 import pytest
 
 import dpframe as dp
+from dpframe.doors import gateway
 from dpframe.doors.gateway import Connection, Secret, client
 from dpframe.testing import seeded_noise
 from tests.gateway.conftest import ANN, BEN, EVE, FLIGHTS, Served, free_port
@@ -489,6 +490,24 @@ def test_what_is_no_gateway_is_said(case: str) -> None:
             assert not any(ANN in str(head) for head in heads)
 
 
+def test_who_asks_too_often_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Law: as long as the gateway says, if that is within the time limit; else it is an error."""
+    slept: list[float] = []
+    monkeypatch.setattr(gateway.time, "sleep", slept.append)
+    told = {"Content-Type": "application/problem+json", "Retry-After": "7"}
+    busy = saying(b'{"detail": "you sent 9 requests in a minute. Wait."}', 429, **told)
+
+    def answer(here: BaseHTTPRequestHandler) -> None:
+        (saying(b"[]") if len(slept) == 2 else busy)(here)
+
+    with answering(as_gateway(answer)) as (url, _):
+        assert dp.connect(url, token=ANN, timeout=60).datasets == {}
+    assert slept == [7, 7]
+    with answering(as_gateway(busy)) as (url, _), pytest.raises(dp.SourceError, match="you sent 9"):
+        dp.connect(url, token=ANN, timeout=5)
+    assert slept == [7, 7]
+
+
 def test_a_redirect_carries_no_token_on() -> None:
     with answering(saying(b"{}")) as (other, theirs):
         onward = as_gateway(saying(b"", 307, Location=f"{other}/api/datasets"))
@@ -596,17 +615,17 @@ def test_no_text_shows_a_token(served: Served, monkeypatch: pytest.MonkeyPatch) 
     shown = all_of(caught.value)
     assert not shown.count("very" + "secret")
     monkeypatch.undo()
-    gateway = dp.connect(served.url, token=ANN)
-    data = gateway.sales
-    for thing in (gateway, data, gateway._connection, vars(gateway), vars(gateway._connection)):
+    found = dp.connect(served.url, token=ANN)
+    data = found.sales
+    for thing in (found, data, found._connection, vars(found), vars(found._connection)):
         assert ANN not in repr(thing)
     assert repr(Secret(ANN)) == "<token>"
     for call in (
         lambda: data.hhh("who"),
         lambda: data.hhh("town", epsilon=99.0),
         lambda: data.recall("none"),
-        lambda: gateway["none"],
-        lambda: gateway.none,
+        lambda: found["none"],
+        lambda: found.none,
     ):
         with pytest.raises((dp.DpframeError, AttributeError)) as refused:
             call()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -115,19 +116,26 @@ class Connection:
         *,
         private: bool = True,
     ) -> bytes:
-        """The body of an answer."""
+        """The body of an answer. Where the gateway says so, waits and sends it again."""
         body = None if given is None else json.dumps(given, allow_nan=False).encode()
         request = urllib.request.Request(self.url + path, body, {"Accept": accept}, method=method)
         if private:
             self._token.write_in(request)
         if body is not None:
             request.add_header("Content-Type", "application/json")
+        began = time.monotonic()
         try:
-            with self._opener.open(request, timeout=self._timeout) as response:
-                found: bytes = response.read()
-                return found
-        except urllib.error.HTTPError as error:
-            problem: DpframeError = self._refusal(error)
+            while True:
+                try:
+                    with self._opener.open(request, timeout=self._timeout) as response:
+                        found: bytes = response.read()
+                        return found
+                except urllib.error.HTTPError as error:
+                    wait = _seconds_to_wait(error)
+                    if wait is None or time.monotonic() + wait > began + self._timeout:
+                        problem: DpframeError = self._refusal(error)
+                        break
+                time.sleep(wait)
         except (OSError, ValueError, HTTPException) as error:
             problem = self._absence(error)
         except KeyboardInterrupt as error:
@@ -182,5 +190,12 @@ class Connection:
             )
         found = getattr(errors, kind, None)
         if not (isinstance(found, type) and issubclass(found, DpframeError)):
-            found = SourceError if error.code >= 500 else ParameterError
+            found = SourceError if error.code in (429, *range(500, 600)) else ParameterError
         return found(detail)
+
+
+def _seconds_to_wait(error: urllib.error.HTTPError) -> int | None:
+    """How long a gateway asks to wait before the next request; None if it does not."""
+    told = error.headers.get("Retry-After") or ""
+    plain = told.isascii() and told.isdigit() and len(told) < 7
+    return int(told) if error.code == 429 and plain else None
