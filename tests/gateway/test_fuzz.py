@@ -433,6 +433,35 @@ def test_plans_that_take_long_are_refused(tmp_path: Path) -> None:
     gate.close()
 
 
+def test_a_search_that_takes_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = opened(tmp_path / "g")
+    monkeypatch.setattr("dpframe.doors.gateway.policy_questions.SEARCH", 0.0)
+    with pytest.raises(ParameterError, match="Name an epsilon"):
+        gate.explain(
+            gate.policy.analysts["ann"],
+            "sales",
+            "tree_counts",
+            {"hierarchy": "country", "error": 9},
+        )
+    gate.close()
+
+
+def test_no_door_names_the_file_of_a_ledger_that_is_gone(tmp_path: Path) -> None:
+    gate = opened(tmp_path / "g")
+    (tmp_path / "g" / "policy.ledgers" / "sales.db").unlink()
+    head = {"Authorization": f"Bearer {TOKENS['ann']}", "Content-Type": "application/json"}
+    where = "/api/datasets/sales"
+    with TestClient(Door(gate).app(), headers=head, raise_server_exceptions=False) as here:
+        for path in ("", "/budget", "/releases", "/releases/sales-1"):
+            response = here.get(where + path)
+            assert (response.status_code, "/" in response.json()["detail"]) == (503, False)
+        assert here.get("/api/datasets").status_code == 503
+        for path in ("/hhh", "/hhh/explain"):
+            response = here.post(where + path, json={"hierarchy": "country"})
+            assert (response.status_code, "/" in response.json()["detail"]) == (503, False)
+    gate.close()
+
+
 def test_plans_of_one_analyst_are_made_one_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

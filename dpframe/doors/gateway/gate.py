@@ -13,11 +13,12 @@ import re
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
@@ -78,6 +79,12 @@ CLOSED = (
 UNKNOWN = "there is no data set {name!r} for you. dp.connect(...).datasets lists yours."
 
 
+UNUSABLE = "the ledger cannot be used now. Nothing was shown; ask the owner."
+
+Given = ParamSpec("Given")
+T = TypeVar("T")
+
+
 class UnknownDataError(ParameterError):
     """A data set that does not exist for the analyst."""
 
@@ -113,6 +120,21 @@ class Reply:
     receipt: Mapping[str, Any]
     free: str | None
     encoded: dict[str, bytes] = field(default_factory=dict, compare=False)
+
+
+def withhold_path(method: Callable[Given, T]) -> Callable[Given, T]:
+    """The method, whose errors of a ledger name no file."""
+
+    @wraps(method)
+    def call(*args: Given.args, **given: Given.kwargs) -> T:
+        try:
+            return method(*args, **given)
+        except OverBudgetError:
+            raise
+        except LedgerError:
+            raise LedgerError(UNUSABLE) from None
+
+    return call
 
 
 # -- the gate --------------------------------------------------------------------------------------
@@ -182,6 +204,7 @@ class Gate:
             raise UnknownDataError(UNKNOWN.format(name=shown_value(name).strip("'\"")))
         return found
 
+    @withhold_path
     def describe(self, analyst: Analyst, name: object) -> dict[str, Any]:
         """What may be asked of a data set, and what is left."""
         data = self.data_of(analyst, name)
@@ -204,10 +227,12 @@ class Gate:
             "budget": self.budget(analyst, data.name),
         }
 
+    @withhold_path
     def datasets(self, analyst: Analyst) -> list[dict[str, Any]]:
         """Every data set that an analyst may ask."""
         return [self.describe(analyst, n) for n in self.policy.data if analyst.may_ask(n)]
 
+    @withhold_path
     def budget(self, analyst: Analyst, name: object) -> list[dict[str, Any]]:
         """Shares and total of a data set: of, epsilon, spent, left, delta_spent."""
         data = self.data_of(analyst, name)
@@ -221,6 +246,7 @@ class Gate:
         rows.append(_budget_row("the total", data.epsilon, spent.epsilon, data.delta, spent.delta))
         return rows
 
+    @withhold_path
     def releases(self, analyst: Analyst, name: object) -> list[dict[str, Any]]:
         """The newest releases: name, when it was drawn, what was asked, its cost."""
         data = self.data_of(analyst, name)
@@ -243,6 +269,7 @@ class Gate:
             )
         return rows
 
+    @withhold_path
     def release(self, analyst: Analyst, name: object, release: object) -> Reply:
         """A stored release, as it was drawn; free. Its question must be allowed today."""
         data = self.data_of(analyst, name)
@@ -251,6 +278,7 @@ class Gate:
         found = _reply(asked, released, _replay_words(released.receipt))
         return Reply(name=stored.name, table=found.table, receipt=found.receipt, free=found.free)
 
+    @withhold_path
     def change(self, analyst: Analyst, name: object, arguments: Any) -> Reply:
         """What changed between two stored releases, ``before`` and ``after``; free.
 
@@ -295,6 +323,7 @@ class Gate:
 
     # -- asking --------------------------------------------------------------------------------
 
+    @withhold_path
     def ask(self, analyst: Analyst, name: object, question: object, arguments: Any) -> Reply:
         """Answer a question, or replay its answer.
 
@@ -333,6 +362,7 @@ class Gate:
         )
         return reply
 
+    @withhold_path
     def explain(
         self, analyst: Analyst, name: object, question: object, arguments: Any
     ) -> dict[str, Any]:
@@ -438,12 +468,8 @@ class Gate:
             # who waits holds no rows, and no time counts
             with self._slots, time_limit(self.policy.longest), data.rows() as rows:
                 released = asked.release(rows, ledger, asked.name)
-        except OverBudgetError:
+        except (OverBudgetError, LedgerError):
             raise
-        except LedgerError:
-            raise LedgerError(
-                f"the ledger of {data.name!r} cannot be used now. Nothing was shown; ask its owner."
-            ) from None
         except Exception as error:
             self._memory.add_failure(analyst.name, data.name)
             raise FailedError(FAILED) from error

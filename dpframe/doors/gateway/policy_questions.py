@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import json
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -102,10 +103,18 @@ MEASURES = 32
 """The most measures of a question."""
 
 
+SEARCH = 10.0
+"""Seconds of a processor in which an epsilon for an error must be found."""
+
+
 def bounded_effort(question: Question[Any, Any], data: DataSet) -> Question[Any, Any]:
     """The question, whose plans are refused where they would take long to make."""
 
+    began = time.thread_time()
+
     def planned(given: Any) -> Any:
+        if time.thread_time() - began > SEARCH:
+            raise ParameterError("an epsilon for this error takes long to find. Name an epsilon.")
         measures = given.get("measures")
         count = len(measures) if isinstance(measures, Mapping | list) else 1
         if count > MEASURES:
