@@ -408,6 +408,28 @@ def test_a_query_is_answered_as_a_table(desk: Desk) -> None:
     assert desk.fits()
 
 
+def test_values_of_queries_are_written_as_what_they_are(desk: Desk) -> None:
+    """Days without a time, flags, whole numbers, and what is unknown."""
+    desk.start("#/flights", who="ben")
+    desk.priced()
+    desk.choose("sql")
+    desk.put("query", VALUES)
+    desk.ask()
+    cells = "[...document.querySelectorAll('.as-named tbody tr')].map(e => [...e.children].map("
+    rows = desk.js(f"{cells}e => e.firstChild.textContent))")
+    assert rows[0][0] == "2013-01-01"
+    assert {row[1] for row in rows} <= {"true", "false"}
+    assert all(row[2].replace(",", "").isdecimal() for row in rows)
+    assert rows[0][3].startswith("NULL")
+    assert desk.fits()
+
+
+VALUES = """
+SELECT date_trunc('month', date) AS month, origin = 'JFK' AS jfk, count(DISTINCT aircraft) AS n,
+NULLIF(count(*), count(*)) AS nothing FROM flights GROUP BY 1, 2 ORDER BY 1, 2
+"""
+
+
 def _of(n: int) -> str:
     return f"{n:,} of {CODES:,} rows"
 

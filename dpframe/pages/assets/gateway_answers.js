@@ -153,11 +153,15 @@ function endsText(low, high, write) {
 /** How values of a column are written: with as many digits as their intervals leave. */
 function writerOf({ name, type }, rows) {
   if (/^date/.test(type)) return (value) => String(value).slice(0, 10);
-  if (/^timestamp/.test(type))
-    return (value) =>
+  if (/^timestamp/.test(type)) {
+    const text = (value) =>
       String(value)
         .replace("T", " ")
         .replace(/\.000Z?$/, "");
+    const isDay = (value) => value === null || text(value).endsWith(" 00:00:00");
+    const length = rows.every((row) => isDay(row[name])) ? 10 : undefined;
+    return (value) => text(value).slice(0, length);
+  }
   if (!/float|double|decimal/.test(type))
     return (value) => (typeof value === "number" ? value.toLocaleString("en") : String(value));
   const widths = rows
