@@ -52,6 +52,10 @@ shares = {{ sales = 6, people = 20 }}
 token = "{ben}"
 owner = true
 shares = {{ sales = 20 }}
+
+[analyst.cid]
+token = "{cid}"
+shares = {{ sales = 1 }}
 """
 
 Opened = Callable[..., Gate]
@@ -69,7 +73,7 @@ def opened(tmp_path: Path) -> Iterator[Opened]:
     def open_gate(state: str = "1", levels: str = '["columns:country,city"]') -> Gate:
         while here:
             here.pop().close()
-        hashes = {name: hash_token(name) for name in ("ann", "ben")}
+        hashes = {name: hash_token(name) for name in ("ann", "ben", "cid")}
         text = POLICY.format(state=state, levels=levels, **hashes)
         (tmp_path / "policy.toml").write_text(text)
         here.append(Gate(read_policy(tmp_path / "policy.toml")))
@@ -295,5 +299,22 @@ def test_a_data_set_of_others_does_not_exist(opened: Opened, name: Any) -> None:
     """Law: it is refused as one that nobody has."""
     gate = opened()
     with pytest.raises(UnknownDataError) as caught:
-        gate.ask(gate.policy.analysts["ben"], name, "hhh", {"hierarchy": "columns:country"})
+        gate.ask(gate.policy.analysts["cid"], name, "hhh", {"hierarchy": "columns:country"})
     assert str(caught.value).startswith("there is no data set")
+
+
+def test_an_owner_without_a_share_sees_and_does_not_ask(opened: Opened) -> None:
+    """Law: owners read budgets, releases and stored answers of every data set, and pay nothing."""
+    gate = opened()
+    ben = gate.policy.analysts["ben"]
+    question = {"hierarchy": "columns:country", "epsilon": 1}
+    reply = ask(gate, "ann", "people", "hhh", **question)
+    assert left(gate, "ben", "people") == [0, 19]
+    assert [one["analyst"] for one in gate.releases(ben, "people")] == ["ann"]
+    assert ask(gate, "ben", "people", "hhh", **question).table.equals(reply.table)
+    assert not all(
+        row["fits"]
+        for row in gate.explain(ben, "people", "hhh", {**question, "epsilon": 2})["budget"]
+    )
+    with pytest.raises(dp.OverBudgetError, match="epsilon 0 of 0 left"):
+        ask(gate, "ben", "people", "hhh", **{**question, "epsilon": 2})

@@ -343,8 +343,8 @@ class Gate:
         began = time.monotonic()
         facts = {
             "analyst": analyst.name,
-            "data": shown_value(name),
-            "question": shown_value(question),
+            "data": name if isinstance(name, str) else shown_value(name),
+            "question": question if isinstance(question, str) else shown_value(question),
         }
         try:
             asked = self.read(analyst, name, question, arguments)
@@ -391,9 +391,7 @@ class Gate:
         """
         if not owner.owner:
             raise ParameterError("only owners reopen a data set. The policy names them.")
-        data = self.policy.data.get(name) if isinstance(name, str) else None
-        if data is None:
-            raise UnknownDataError(UNKNOWN.format(name=shown_value(name).strip("'\"")))
+        data = self.data_of(owner, name)
         if not isinstance(analyst, str) or analyst not in self.policy.analysts:
             raise ParameterError(f"there is no analyst {shown_value(analyst)}.")
         self._memory.forget_failures(analyst, data.name)

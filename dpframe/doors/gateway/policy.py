@@ -191,8 +191,8 @@ class Analyst:
     owner: bool
 
     def may_ask(self, data: str) -> bool:
-        """Whether there is a share of a data set."""
-        return data in self.shares or data in self.group_shares
+        """Whether a data set is there for the analyst: there is a share of it, or it is owned."""
+        return self.owner or data in self.shares or data in self.group_shares
 
 
 LEEWAY = 10

@@ -281,7 +281,7 @@ def holders(analyst: Analyst, data: DataSet) -> list[tuple[str, float, str]]:
     if data.name in analyst.group_shares:
         words = f"the share of group {analyst.group!r}"
         out.append((f"group {analyst.group}", analyst.group_shares[data.name], words))
-    return out
+    return out or [(f"analyst {analyst.name}", 0.0, "your share")]  # of an owner who has none
 
 
 def _fits_share(spent: tuple[int, int], share: float, data: DataSet, charges: int) -> bool:

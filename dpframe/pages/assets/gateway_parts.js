@@ -165,7 +165,7 @@ function decode(text) {
 export function budgetBars(rows, isFree = false) {
   const lines = rows.map((row) => {
     const after = isFree || row.after === undefined ? row.left : row.after;
-    const part = (number) => `${(100 * Math.min(number, row.epsilon)) / row.epsilon}%`;
+    const part = (number) => `${(100 * Math.min(number, row.epsilon)) / (row.epsilon || 1)}%`;
     const bar = make("div", [make("i"), make("i")], { class: "budget", "aria-hidden": "true" });
     bar.firstChild.style.width = part(after);
     bar.lastChild.style.width = part(row.left - after);
