@@ -36,7 +36,10 @@ export async function ask(path, { given, accept = "application/json", signal } =
     response = await fetch(`api/${path}`, sent);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refusal("The gateway does not answer. Check your connection, and reload the page.", 0);
+    throw new Refusal(
+      "The gateway does not answer. Check your connection, and reload the page.",
+      0,
+    );
   }
   if (response.ok) return response;
   const problem = await response.json().catch(() => ({}));
