@@ -128,7 +128,7 @@ def test_the_ending_of_a_query_is_free(opened: Opened) -> None:
     assert ask(gate, "ben", "sales", "sql", query=where).free is None
 
 
-def test_upper_levels_follow_from_a_finer_rollup_of_records(opened: Opened) -> None:
+def test_upper_levels_follow_from_a_finer_rollup_of_records(opened: Opened, tmp_path: Path) -> None:
     """Law: they are its rows, say so, and its receipt proves them; ``derive=False`` draws anew."""
     gate = opened()
     finer = ask(gate, "ann", "sales", "rollup", **BOTH)
@@ -137,10 +137,11 @@ def test_upper_levels_follow_from_a_finer_rollup_of_records(opened: Opened) -> N
     assert reply.free == told["free"]
     assert f"follows from release {finer.name}" in str(reply.free)
     rows = finer.table.to_pandas()
-    upper = rows[rows["level"] <= 1].drop(columns="city").reset_index(drop=True)
+    upper = rows[rows["level"] <= 1].reset_index(drop=True)
     found = Release(reply.table.to_pandas(), Receipt(reply.receipt)).to_frame()
     pd.testing.assert_frame_equal(found, upper, check_names=False, check_like=False)
     assert dp.verify(found).code == 0
+    found.dp.report(tmp_path / "upper.html")
     assert any(line[0] == "follows from" for line in reply.receipt["card"])
     assert left(gate, "ben") == [20, 18]
     anew = ask(gate, "ben", "sales", "rollup", **ONE, derive=False)

@@ -523,7 +523,7 @@ def test_what_follows_from_a_finer_answer_opens_beside_it(desk: Desk) -> None:
     desk.ask()
     assert desk.js("location.hash") == "#/sales/answer"
     assert desk.text("h1") == "Count by department"
-    assert "shop" not in desk.in_report("document.querySelector('h1').textContent")
+    assert "follows from" in desk.in_report("document.body.textContent")
     desk.driver.get(f"{desk.url}{finer}")
     desk.until("document.querySelector('h1').textContent === 'Count by department › shop'")
     assert "shop" in desk.in_report("document.querySelector('h1').textContent")

@@ -28,7 +28,6 @@ from dpframe.doors.gateway import ARROW, JSON
 from dpframe.doors.gateway.gate import Gate, Reply
 from dpframe.doors.gateway.policy import Analyst
 from dpframe.errors import ParameterError
-from dpframe.hierarchy import as_hierarchy
 from dpframe.pages.page_parts import asset_text, fill_asset, text_hash
 from dpframe.pages.report import report_page
 
@@ -138,20 +137,7 @@ def report_bytes(reply: Reply) -> bytes:
     if "query" in reply.receipt:
         raise ParameterError("the answer to a query has no report. Read its rows.")
     frame = reply.table.replace_schema_metadata(None).to_pandas()
-    return report_page(frame, _receipt_of_rows(reply)).encode(errors="replace")
-
-
-def _receipt_of_rows(reply: Reply) -> Receipt:
-    """The receipt with the levels that the rows have: those that follow from a finer release have
-    its upper ones."""
-    facts = {**reply.receipt}
-    spec = str(facts.get("hierarchy"))
-    if "dimensions" not in facts and spec.startswith("columns:"):
-        columns = as_hierarchy(spec).source_columns
-        shown = [name for name in columns if name in reply.table.schema.names]
-        if len(shown) < len(columns):
-            facts |= {"hierarchy": as_hierarchy(shown).spec, "levels": shown, "height": len(shown)}
-    return Receipt(facts)
+    return report_page(frame, Receipt(reply.receipt)).encode(errors="replace")
 
 
 # -- forms of answers -----------------------------------------------------------------------------

@@ -274,12 +274,14 @@ def _finer(data: DataSet, hierarchy: Hierarchy, given: Mapping[str, Any]) -> lis
 
 
 def coarser_rows(asked: GateQuestion, finer: pa.Table, name: str) -> pa.Table:
-    """The levels of a question in the rows of a finer one, with a line in the card that says so."""
+    """The rows of a finer answer that a question asks for, with a line in the card that says so.
+
+    Its columns stay, as its receipt names them: those of lower levels are empty.
+    """
     frame, receipt = finer.to_pandas(), receipt_in_metadata(finer.schema.metadata)
     assert receipt is not None
-    levels = NAMED[asked.question].plan(asked.arguments).hierarchy.source_columns
-    below = [one for one in receipt["levels"] if one not in levels]
-    frame = frame[frame["level"] <= len(levels)].drop(columns=below).reset_index(drop=True)
+    height = len(NAMED[asked.question].plan(asked.arguments).hierarchy.source_columns)
+    frame = frame[frame["level"] <= height].reset_index(drop=True)
     line = Line(
         "follows from",
         f"release {name}",
