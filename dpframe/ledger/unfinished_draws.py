@@ -145,14 +145,15 @@ class ResumingLedger(Ledger):
     def _cut_off(self, db: sqlite3.Connection, charge: Charge) -> Entry | None:
         """The newest charge of this name and plan whose process died before the result was stored;
         None if there is none."""
-        now = read_totals(db)
-        numbers = db.execute(
-            "SELECT number FROM charges WHERE name = ? AND NOT EXISTS "
-            "(SELECT 1 FROM results WHERE results.release_id = charges.release_id) "
-            "ORDER BY number DESC NULLS LAST",
-            (charge.name,),
-        ).fetchall()
-        for (number,) in numbers:
+        now, start = read_totals(db), self._file("")
+        numbers = []
+        for file in start.parent.glob(f"{escape(start.name)}*"):  # few, where entries are many
+            numbers += db.execute(
+                "SELECT number FROM charges WHERE release_id = ? AND name = ? AND NOT EXISTS "
+                "(SELECT 1 FROM results WHERE results.release_id = charges.release_id)",
+                (file.name.removeprefix(start.name), charge.name),
+            ).fetchall()
+        for (number,) in sorted(numbers, reverse=True):
             for entry in entries(db, now, number, number):
                 if self._has_unfinished_draw(entry.release_id) and _is_same_draw(entry, charge):
                     return entry

@@ -156,13 +156,13 @@ class SharedLedger(ResumingLedger, _ChargesShares):
     def drawing(self) -> Iterator[None]:
         """Allow one draw at a time; what :meth:`check` charged is drawn here."""
         here = self._here
-        with super().drawing():
+        with self.shares.turn, super().drawing():
             self._here = here
             yield
 
     def check(self, charge: Charge) -> None:
         """Charge: a release checks its cost before it reads rows."""
-        with super().drawing():
+        with self.shares.turn, super().drawing():
             self._paid = super().charge(self._of_analyst(charge))
             here, self._here = self._here, None  # its file stays until the result is stored
         self._here = here
@@ -202,9 +202,13 @@ def finish_draws(ledger: Ledger) -> None:
 
 
 class Shares:
-    """What each holder has spent of a data set, read from the entries of its ledger."""
+    """What each holder has spent of a data set, read from the entries of its ledger.
+
+    Whoever has ``turn`` draws: threads that wait for the lock of a file ask for it again and again.
+    """
 
     def __init__(self) -> None:
+        self.turn = threading.Lock()
         self._lock = threading.Lock()
         self._read = 0
         self._spent: dict[str, ShareSpending] = {}
