@@ -10,17 +10,17 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
 import pandas as pd
-import pyarrow as pa
 
 import dpframe as dp
 from dpframe import testing
 from dpframe.common import calls as _forks
 from dpframe.common import calls as _late_imports
+from dpframe.ledger import Charge, PaidCharge
 
 FRAME = pd.DataFrame({"src": ["10.1.2.3"] * 900 + ["10.9.0.1 "] * 300, "x": range(1200)})
 """With texts that DuckDB reads, however few the rows."""
@@ -129,8 +129,8 @@ def beside(folder: str, times: str) -> object:
 
 def inside(folder: str, where: str, planted: str = "") -> object:
     """How a child ends that is forked while another thread is inside a call, which draws by name
-    and waits for its data, or loads a module; what the parent has charged then."""
-    ledger = dp.Ledger(Path(folder, "budget.db"), epsilon=100.0, delta=1e-4)
+    and waits for its charge, or loads a module; what the parent has charged then."""
+    ledger = CallingLedger(Path(folder, "budget.db"), epsilon=100.0, delta=1e-4)
     _forks.others_inside = (lambda: False) if planted else _forks.others_inside
     entered, go_on = threading.Event(), threading.Event()
 
@@ -139,7 +139,8 @@ def inside(folder: str, where: str, planted: str = "") -> object:
         go_on.wait()
 
     def draw(name: str, meanwhile: Callable[[], object]) -> None:
-        dp.hhh(rows(meanwhile), "ip:src", **BUDGET, ledger=ledger, release=name)  # type: ignore[arg-type]
+        ledger.meanwhile = meanwhile
+        dp.hhh(FRAME, "ip:src", **BUDGET, ledger=ledger, release=name)  # type: ignore[arg-type]
 
     def load() -> None:
         Path(folder, "slow_to_load.py").write_text("import builtins\nbuiltins.wait()\nready = 1\n")
@@ -164,30 +165,30 @@ def inside(folder: str, where: str, planted: str = "") -> object:
     return {"code": code, "charges": len(ledger.releases())}
 
 
-def rows(meanwhile: Callable[[], object]) -> pa.RecordBatchReader:
-    """Rows that call something while they are read."""
-    table = pa.Table.from_pandas(FRAME)
+class CallingLedger(dp.Ledger):
+    """A ledger that calls something before it charges, when it is locked for a draw."""
 
-    def batches() -> Iterator[pa.RecordBatch]:
-        meanwhile()
-        yield from table.to_batches()
+    meanwhile: Callable[[], object]
 
-    return pa.RecordBatchReader.from_batches(table.schema, batches())
+    def charge(self, charge: Charge) -> PaidCharge:
+        self.meanwhile()
+        return super().charge(charge)
 
 
 def within(folder: str) -> object:
     """A thread that forks inside its own call, with the lock of its ledger: its child draws."""
-    ledger = dp.Ledger(Path(folder, "budget.db"), epsilon=100.0, delta=1e-4)
+    ledger = CallingLedger(Path(folder, "budget.db"), epsilon=100.0, delta=1e-4)
     codes: list[int] = []
 
-    def draw(name: str, source: object) -> None:
-        dp.hhh(source, "ip:src", **BUDGET, ledger=ledger, release=name)  # type: ignore[arg-type]
+    def draw(name: str, meanwhile: Callable[[], object]) -> None:
+        ledger.meanwhile = meanwhile
+        dp.hhh(FRAME, "ip:src", **BUDGET, ledger=ledger, release=name)  # type: ignore[arg-type]
 
     def fork() -> None:
-        draws = lambda: (draw("child", FRAME), os._exit(0))  # noqa: E731
+        draws = lambda: (draw("child", lambda: None), os._exit(0))  # noqa: E731
         codes.append(forked(draws))
 
-    draw("parent", rows(fork))
+    draw("parent", fork)
     return {"codes": [ended(child) for child in codes], "names": sorted(ledger.names())}
 
 
