@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
+from dpframe import noise
 from dpframe.asking import answer
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.release import Release
@@ -319,3 +320,20 @@ def test_an_owner_without_a_share_sees_and_does_not_ask(opened: Opened) -> None:
     )
     with pytest.raises(dp.OverBudgetError, match="epsilon 0 of 0 left"):
         ask(gate, "ben", "people", "hhh", **{**question, "epsilon": 2})
+
+
+def test_slow_plans_leave_nothing_in_memory(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law: explanations are free, and do not fill the memory with tables of noise."""
+    gate = opened()
+    ben = gate.policy.analysts["ben"]
+    question = {"hierarchy": "columns:country", "mechanism": "gaussian", "keys": ["c0"]}
+    gate.explain(ben, "sales", "tree_counts", question)
+    assert len(gate._read) == 1
+    tables = [one for one in vars(noise).values() if hasattr(one, "cache_info")]
+    assert sum(one.cache_info().currsize for one in tables) > 0
+    monkeypatch.setattr(gates, "SLOW", 0.0)
+    gate.read(ben, "sales", "tree_counts", {**question, "epsilon": 0.7})
+    assert len(gate._read) == 1
+    assert sum(one.cache_info().currsize for one in tables) == 0

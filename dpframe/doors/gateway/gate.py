@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 import threading
 import time
 from collections import OrderedDict, deque
@@ -62,6 +63,12 @@ LISTED = 1000
 
 NAME = re.compile(r"[\w-]{1,100}")
 """Names of releases."""
+
+SLOW = 1.0
+"""Seconds of a processor after which a plan has large tables of noise, and is not kept."""
+
+PLANS = 200
+"""How many plans are kept, for whoever asks again."""
 
 COUNTED = 4
 """How many questions are counted at once."""
@@ -526,6 +533,7 @@ class Gate:
             if known is not None:
                 self._read.move_to_end(key)
                 return known
+        began = time.thread_time()
         try:
             with self._planning_turn(analyst):
                 if question == "sql":
@@ -541,11 +549,26 @@ class Gate:
             raise ParameterError(
                 "the arguments are not understood. Compare them with the question's description."
             ) from error
+        finally:
+            is_slow = time.thread_time() - began > SLOW
+            if is_slow:
+                forget_tables()
         with self._lock:
-            self._read[key] = asked
-            while len(self._read) > 1000:
+            if not is_slow:
+                self._read[key] = asked
+            while len(self._read) > PLANS:
                 self._read.popitem(last=False)
         return asked
+
+
+def forget_tables() -> None:
+    """Empty what the library keeps of noise and of its costs. Tables of small epsilons have 100 MB
+    each, and explanations are free: kept, they would fill the memory."""
+    for name, module in [*sys.modules.items()]:
+        if name.startswith("dpframe."):
+            for value in [*vars(module).values()]:
+                if callable(getattr(value, "cache_clear", None)):
+                    value.cache_clear()
 
 
 def _reply(asked: GateQuestion, released: Any, free: str | None) -> Reply:
