@@ -120,6 +120,10 @@ def bounded_effort(question: Question[Any, Any], data: DataSet) -> Question[Any,
         if count > MEASURES:
             raise ParameterError(f"{count} measures are too many. Ask for at most {MEASURES}.")
         least = min(LEAST, data.default) * max(1, count)
+        if given["epsilon"] is not None and given["epsilon"] > data.largest:
+            raise BudgetError(
+                f"epsilon would be above {data.largest:g}, the largest of a question here."
+            )
         if given["epsilon"] is not None and given["epsilon"] < least:
             raise BudgetError(
                 f"epsilon ({given['epsilon']!r}) must be at least {least:g} here. Take more, or "
