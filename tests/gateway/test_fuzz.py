@@ -208,7 +208,7 @@ def test_the_schema_of_the_gateway(client: TestClient) -> None:
         operation = found.ok()
 
         @given(case=operation.as_strategy())
-        @settings(ROUNDS, max_examples=400)
+        @settings(ROUNDS, max_examples=1200)
         def check(case: Any) -> None:
             kwargs = case.as_transport_kwargs(base_url="http://testserver")
             kwargs["headers"] = {**kwargs["headers"], "Authorization": f"Bearer {TOKENS['ann']}"}
