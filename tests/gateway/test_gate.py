@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from dpframe.doors.gateway import gate as gates
 from dpframe.doors.gateway.gate import ClosedError, FailedError, Gate, Reply, UnknownDataError
 from dpframe.doors.gateway.policy import hash_token
 from dpframe.doors.gateway.policy_reader import read_policy
+from dpframe.doors.series import declaration
 
 POLICY = """
 [gateway]
@@ -37,7 +40,7 @@ default = 1
 state = "{state}"
 
 [data.people]
-source = "sales.parquet"
+source = {people}
 user = "who"
 levels = {levels}
 bounds = {{ paid = [0, 50] }}
@@ -71,11 +74,15 @@ def opened(tmp_path: Path) -> Iterator[Opened]:
     rows.to_parquet(tmp_path / "sales.parquet")
     here: list[Gate] = []
 
-    def open_gate(state: str = "1", levels: str = '["columns:country,city"]') -> Gate:
+    def open_gate(
+        state: str = "1",
+        levels: str = '["columns:country,city"]',
+        people: str = '"sales.parquet"',
+    ) -> Gate:
         while here:
             here.pop().close()
         hashes = {name: hash_token(name) for name in ("ann", "ben", "cid")}
-        text = POLICY.format(state=state, levels=levels, **hashes)
+        text = POLICY.format(state=state, levels=levels, people=people, **hashes)
         (tmp_path / "policy.toml").write_text(text)
         here.append(Gate(read_policy(tmp_path / "policy.toml")))
         return here[0]
@@ -337,3 +344,20 @@ def test_slow_plans_leave_nothing_in_memory(
     gate.read(ben, "sales", "tree_counts", {**question, "epsilon": 0.7})
     assert len(gate._read) == 1
     assert sum(one.cache_info().currsize for one in tables) == 0
+
+
+def test_rows_of_sqlite_are_read_before_anybody_asks(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law: such rows are read as a whole, which takes as long as they are many; no budget that
+    moves afterwards tells when that was done."""
+    rows = pd.read_parquet(tmp_path / "sales.parquet")
+    with closing(sqlite3.connect(tmp_path / "sales.db")) as db:
+        rows.to_sql("sales", db, index=False)
+    gate = opened(people='{ database = "sales.db", table = "sales" }')
+
+    def read(*_: Any) -> Any:
+        raise AssertionError("rows are read while somebody waits")
+
+    monkeypatch.setattr(declaration, "read_sqlite", read)
+    assert ask(gate, "ann", "people", "hhh", hierarchy="columns:country", epsilon=1).free is None

@@ -47,6 +47,7 @@ from dpframe.doors.gateway.shares import (
     holders,
 )
 from dpframe.doors.result_methods import change
+from dpframe.doors.series.declaration import DatabaseSource
 from dpframe.errors import (
     DpframeError,
     LedgerError,
@@ -177,6 +178,7 @@ class Gate:
         self._slots = threading.BoundedSemaphore(COUNTED)
         self._flights: dict[str, threading.Event] = {}
         self._turns: dict[str, threading.Lock] = {}
+        self._tables = {name: _rows_in_memory(data) for name, data in policy.data.items()}
         self._empty = {name: empty_rows(data) for name, data in policy.data.items()}
         self._read: OrderedDict[str, GateQuestion] = OrderedDict()
         self._replies: WeakKeyDictionary[GateQuestion, Reply] = WeakKeyDictionary()
@@ -471,7 +473,9 @@ class Gate:
             )
         try:
             # who waits holds no rows, and no time counts
-            with self._slots, time_limit(self.policy.longest), data.rows() as rows:
+            with self._slots, time_limit(self.policy.longest), ExitStack() as opening:
+                rows = self._tables[data.name]
+                rows = opening.enter_context(data.rows()) if rows is None else rows
                 released = asked.release(rows, ledger, asked.name)
         except (OverBudgetError, LedgerError):
             raise
@@ -559,6 +563,15 @@ class Gate:
             while len(self._read) > PLANS:
                 self._read.popitem(last=False)
         return asked
+
+
+def _rows_in_memory(data: DataSet) -> pa.Table | None:
+    """The rows of SQLite and PostgreSQL, which are read as a whole: at the start, and not before a
+    question's charge. None for sources whose rows a statement reads."""
+    if not isinstance(data.source, DatabaseSource):
+        return None
+    with data.rows() as rows:
+        return rows if isinstance(rows, pa.Table) else None
 
 
 def forget_tables() -> None:
