@@ -518,8 +518,8 @@ def _users(found: re.Match[str]) -> str:
 
 
 def argument_text(function: Callable[..., Any], name: str) -> str:
-    """What a function's docstring says of an argument. Where it refers to another function, the text
-    of that function's docstring comes first."""
+    """What a function's docstring says of an argument. Where it refers to another function, that
+    function's text comes first."""
     entries = sections(function.__doc__ or "").get("Parameters", "")
     for head, text in re.findall(r"^(\S.*)\n((?:(?: .*)?\n?)*)", entries, re.M):
         if name in head.split(", "):
