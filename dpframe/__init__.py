@@ -230,6 +230,6 @@ def __dir__() -> list[str]:
 _register_accessors(
     {
         "pandas": ("dpframe.doors.accessor", "DpAccessor"),
-        "polars": ("dpframe.doors.polars_accessor", "PolarsAccessor"),
+        "polars": ("dpframe.doors.accessor", "PolarsAccessor"),
     }
 )

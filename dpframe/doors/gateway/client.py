@@ -202,7 +202,7 @@ class RemoteData(RemoteQuestions[F]):
         if isinstance(given, str):
             return self._recall_frame(given)
         if type(given).__module__.partition(".")[0] == "polars":
-            from dpframe.doors.polars_accessor import released_frame
+            from dpframe.doors.accessor import released_frame
 
             return released_frame(given)
         return given
@@ -220,7 +220,7 @@ class RemoteData(RemoteQuestions[F]):
     def _deliver(self, frame: pd.DataFrame) -> Any:
         if self._frames == "pandas":
             return frame
-        from dpframe.doors.polars_accessor import polars_result
+        from dpframe.doors.accessor import polars_result
 
         return polars_result(frame)
 

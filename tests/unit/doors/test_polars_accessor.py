@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
-from dpframe.doors import polars_accessor
+from dpframe.doors import accessor
 from dpframe.testing import seeded_noise
 
 VISITS: Any = pl.DataFrame({"country": ["FR", "DE"] * 400, "paid": [1.0, 2.0] * 400})
@@ -56,11 +56,11 @@ def test_a_frame_that_is_no_result_has_no_receipt() -> None:
 
 def test_results_are_kept_as_long_as_their_frames() -> None:
     gc.collect()
-    before = len(polars_accessor._released)
+    before = len(accessor._released)
     result = VISITS.dp.hhh("country", **BUDGET)
-    assert len(polars_accessor._released) == before + 1
+    assert len(accessor._released) == before + 1
     del result
-    assert len(polars_accessor._released) == before
+    assert len(accessor._released) == before
 
 
 def test_names_that_are_not_there() -> None:
