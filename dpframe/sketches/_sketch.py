@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 
 from dpframe.common.calls import known_arguments
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.sketches import sketch_files
+from dpframe.sketches import _counters
 from dpframe.sketches._batches import Kind, SketchState, no_entries, single_column, sort_entries
 from dpframe.sketches._counters import Table
 
@@ -228,9 +228,7 @@ class Sketch(ABC):
         """
         kept = {"released": self._released, "resumed": self._resumed}
         kept |= stream_field(self._streams)
-        sketch_files.write_sketch(
-            path, {"sketch": self._NAME, **self._facts(), **kept}, self._state()
-        )
+        _counters.write_sketch(path, {"sketch": self._NAME, **self._facts(), **kept}, self._state())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -249,11 +247,11 @@ class Sketch(ABC):
             If there is no such file, or it is truncated, damaged, written by a newer version, or
             holds a sketch of another class.
         """
-        return sketch_files.read_file(path, cls._NAME, cls._from_file)
+        return _counters.read_file(path, cls._NAME, cls._from_file)
 
     @classmethod
     def _from_file(cls, facts: dict[str, Any], body: memoryview) -> Self:
-        sketch = cls._restore(facts, sketch_files.read_state(facts, body))
+        sketch = cls._restore(facts, _counters.read_state(facts, body))
         # files written before releases were counted hold sketches without releases
         sketch._released = check_integer("released", facts.get("released", 0), 0)
         sketch._resumed = check_integer("resumed", facts.get("resumed", 0), 0, sketch._released)

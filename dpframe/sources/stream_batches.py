@@ -33,7 +33,7 @@ from dpframe.sketches import (
     MergedSketch,
     MisraGries,
     SketchState,
-    sketch_files,
+    _counters,
 )
 from dpframe.sketches import _sketch as streams
 from dpframe.sketches._sketch import Method, check_integer, merge_into
@@ -437,7 +437,7 @@ class StreamingHHH:
             "resumed": self._resumed,
             **streams.stream_field(self._streams),
         }
-        sketch_files.write_levels(path, facts, self._states())
+        _counters.write_levels(path, facts, self._states())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -446,10 +446,10 @@ class StreamingHHH:
         SourceError if there is no such file, or it is truncated, damaged, of a newer version, or of
         another class.
         """
-        return sketch_files.read_file(
+        return _counters.read_file(
             path,
             NAME,
-            lambda facts, body: cls._restore(facts, sketch_files.read_levels(facts, body)),
+            lambda facts, body: cls._restore(facts, _counters.read_levels(facts, body)),
         )
 
     @classmethod

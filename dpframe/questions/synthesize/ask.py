@@ -46,8 +46,8 @@ from dpframe.questions.synthesize.plan import (
     SyntheticPlan,
     make_synthetic_plan,
 )
+from dpframe.sketches import _counters
 from dpframe.sketches import _sketch as streams
-from dpframe.sketches import sketch_files
 from dpframe.sketches.hot_partition import LARGEST, HotPartition, Shape
 from dpframe.sources.codes import counted_codes, schema_of
 from dpframe.sources.frames import require_columns, without_rows
@@ -531,13 +531,13 @@ class PrivHP:
             "resumed": self._resumed,
             **streams.stream_field(self._streams),
         }
-        sketch_files.write_counts(path, facts, [self._state.cells, self._state.tables])
+        _counters.write_counts(path, facts, [self._state.cells, self._state.tables])
 
     @classmethod
     def load(cls, path: str | Path) -> PrivHP:
         """Read a file that ``save`` wrote. Raises SourceError if the file is something else."""
-        return sketch_files.read_file(
-            path, NAME, lambda facts, body: cls._restore(facts, sketch_files.read_counts(body))
+        return _counters.read_file(
+            path, NAME, lambda facts, body: cls._restore(facts, _counters.read_counts(body))
         )
 
     @classmethod
