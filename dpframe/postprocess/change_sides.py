@@ -33,7 +33,15 @@ from dpframe.budget import SHARE_GRID
 from dpframe.errors import ParameterError
 from dpframe.measures.bins import Steps
 from dpframe.noise import NoiseTable, UnboundedNoise, law_of_facts
-from dpframe.postprocess.joint_noise import Noise, half_width, table_of
+from dpframe.postprocess.joint_noise import (
+    Noise,
+    PlanAgain,
+    certain_of_printed,
+    half_width,
+    planned_test_law,
+    selects_by_number,
+    table_of,
+)
 from dpframe.postprocess.known_noise import (
     NOMINAL,
     SUMMED,
@@ -44,12 +52,6 @@ from dpframe.postprocess.known_noise import (
     mean_noise,
     number_law,
     rollup_noise,
-)
-from dpframe.postprocess.legacy import (
-    PlanAgain,
-    certain_of_printed,
-    planned_test_law,
-    selects_by_number,
 )
 from dpframe.postprocess.quantiles import shown_bins
 from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes

@@ -22,8 +22,7 @@ from dpframe.errors import ParameterError
 from dpframe.measures.bins import Steps
 from dpframe.noise import NoiseTable, UnboundedNoise, law_of_facts
 from dpframe.postprocess.consistency import Forest
-from dpframe.postprocess.joint_noise import half_width
-from dpframe.postprocess.legacy import law_by_spread
+from dpframe.postprocess.joint_noise import half_width, law_by_spread
 from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes
 from dpframe.postprocess.tree_squares import largest_shares, variances
 from dpframe.postprocess.weighted_laplace import (

@@ -32,7 +32,7 @@ from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import OTHER
 from dpframe.postprocess.change_ends import ChangeEnds, joint_ends, shown_ends
 from dpframe.postprocess.change_sides import Place, Side, node_place, side_of
-from dpframe.postprocess.legacy import PlanAgain
+from dpframe.postprocess.joint_noise import PlanAgain
 from dpframe.postprocess.shown_nodes import (
     MeasureColumns,
     ShownNodes,

@@ -21,9 +21,8 @@ from dpframe.noise import (
     laplace_table,
     law_facts,
 )
-from dpframe.postprocess.joint_noise import half_width
+from dpframe.postprocess.joint_noise import half_width, law_by_spread
 from dpframe.postprocess.known_noise import number_law
-from dpframe.postprocess.legacy import law_by_spread
 from dpframe.testing import seeded_noise
 from tests.earlier_receipts import earlier_facts, earlier_frame
 from tests.members import often, some
