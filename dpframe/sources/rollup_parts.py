@@ -176,7 +176,7 @@ class RowParts:
             counted = BinCounts(vectors.bins, len(nodes.level))
             counted.add(bins_by_spark(self.source, self.hierarchy, self.unit, vectors, nodes))
             return counted.numbers
-        from dpframe.sources.bin_statements import bins_statement, key_codes
+        from dpframe.sources.node_values import bins_statement, key_codes
 
         with self._open_parts([*self.hierarchy.source_columns, vectors.column]) as opened:
             (relation, types), codes = opened, None

@@ -67,16 +67,7 @@ from dpframe.sources.cell_leaves import (
 )
 from dpframe.sources.exact_trees import pairs_of_spark
 from dpframe.sources.frames import is_spark
-from dpframe.sources.rollup_statement import (
-    candidates_sql,
-    counts_of,
-    level_ctes,
-    result_columns,
-    source_sql,
-    tree_of,
-)
-from dpframe.sources.source_relations import level_and_user_types, open_source
-from dpframe.sources.user_amounts import (
+from dpframe.sources.node_values import (
     BLOCK_ROWS,
     UserAmounts,
     UserColumns,
@@ -87,6 +78,15 @@ from dpframe.sources.user_amounts import (
     node_sums,
     threads,
 )
+from dpframe.sources.rollup_statement import (
+    candidates_sql,
+    counts_of,
+    level_ctes,
+    result_columns,
+    source_sql,
+    tree_of,
+)
+from dpframe.sources.source_relations import level_and_user_types, open_source
 
 Ints = NDArray[np.int64]
 

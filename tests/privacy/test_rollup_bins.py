@@ -22,7 +22,7 @@ from dpframe.measures.bins import Bins
 from dpframe.mechanisms import rollup
 from dpframe.mechanisms.rollup import BinLaw
 from dpframe.questions.rollup.plan import RollupPlan
-from dpframe.sources import bin_statements, rollup_parts
+from dpframe.sources import node_values, rollup_parts
 
 from .rollup_outputs import (
     Law,
@@ -152,14 +152,14 @@ def changed_statement(old: str, new: str) -> Plant:
     """The statement of bins, with another text in the place of one."""
 
     def plant(patch: pytest.MonkeyPatch) -> None:
-        made = bin_statements.bins_statement
+        made = node_values.bins_statement
 
         def planted(*given: Any, **more: Any) -> str:
             text = made(*given, **more)
             assert text.count(old) == 1
             return text.replace(old, new)
 
-        patch.setattr(bin_statements, "bins_statement", planted)
+        patch.setattr(node_values, "bins_statement", planted)
 
     return plant
 

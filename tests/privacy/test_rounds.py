@@ -34,7 +34,7 @@ from dpframe.mechanisms import weighted_rounds
 from dpframe.noise import NoiseTable, rounded_normal
 from dpframe.questions.hhh.rounds_plan import group_shares
 from dpframe.sources import user_nodes
-from dpframe.sources.user_amounts import ceil_root, floor_root
+from dpframe.sources.node_values import ceil_root, floor_root
 from dpframe.sources.user_nodes import UserNodes, place_nodes
 from tests.members import some
 

@@ -42,7 +42,7 @@ from dpframe.hierarchy._cells import Cells, product_kinds
 from dpframe.mechanisms import weighted_rounds
 from dpframe.mechanisms.weighted_rounds import LevelParts, Sizes, SumBounds, cell_parts
 from dpframe.questions.hhh.rounds_plan import group_shares
-from dpframe.sources import user_amounts, user_nodes
+from dpframe.sources import node_values, user_nodes
 from dpframe.sources.user_nodes import UserNodes, place_nodes
 from dpframe.testing import seeded_noise
 from dpframe.verifier import verify_receipt
@@ -361,7 +361,7 @@ def test_compiled_loops_blocks_and_the_order_of_rows_change_nothing(
         assert numbers(rows) == exact
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(user_nodes, "BLOCK_ROWS", 1)
-        patch.setattr(user_amounts, "BLOCK_ROWS", 1)
+        patch.setattr(node_values, "BLOCK_ROWS", 1)
         assert numbers(rows) == exact
 
 

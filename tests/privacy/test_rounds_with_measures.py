@@ -33,8 +33,8 @@ from dpframe.mechanisms.weighted_rounds import FoundNodes, LevelParts, SumBounds
 from dpframe.noise import rounded_normal
 from dpframe.questions.rollup import ask as counting
 from dpframe.questions.rollup.rounds import RoundsSelection
-from dpframe.sources import user_amounts, user_nodes
-from dpframe.sources.user_amounts import UserAmounts, UserColumns
+from dpframe.sources import node_values, user_nodes
+from dpframe.sources.node_values import UserAmounts, UserColumns
 from dpframe.sources.user_nodes import UserNodes
 from dpframe.testing import seeded_noise
 from tests import members
@@ -260,9 +260,7 @@ def _true_bound(patch: pytest.MonkeyPatch) -> None:
 
 def _node_by_node(patch: pytest.MonkeyPatch) -> None:
     """What a user has is cut at every node, and not over all of a part."""
-    patch.setattr(
-        user_amounts, "_levels_of_users", lambda units, first, many, norm: 0 * many + norm
-    )
+    patch.setattr(node_values, "_levels_of_users", lambda units, first, many, norm: 0 * many + norm)
 
 
 def _whole_norm_in_each_part(patch: pytest.MonkeyPatch) -> None:
@@ -272,7 +270,7 @@ def _whole_norm_in_each_part(patch: pytest.MonkeyPatch) -> None:
 
 def _level_of_others(patch: pytest.MonkeyPatch) -> None:
     """Every user is cut to the least level of anybody."""
-    own, once = user_amounts._levels_of_users, UserAmounts.bounded_sums
+    own, once = node_values._levels_of_users, UserAmounts.bounded_sums
     least: list[int] = []
 
     def noting(*given: Any) -> Whole:
@@ -288,7 +286,7 @@ def _level_of_others(patch: pytest.MonkeyPatch) -> None:
         signed = np.where(np.clip(self.amount, lower, upper) < 0, -units, units)
         return np.bincount(self.node, signed, minlength=self.nodes).astype(np.int64)
 
-    patch.setattr(user_amounts, "_levels_of_users", noting)
+    patch.setattr(node_values, "_levels_of_users", noting)
     patch.setattr(UserAmounts, "bounded_sums", planted)
 
 
@@ -378,7 +376,7 @@ NARROW = {"LEAST": 0, "LARGEST": 1, "BINS": 2}
 
 @pytest.fixture
 def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name in itertools.product((weighted_rounds, user_amounts), NARROW):
+    for module, name in itertools.product((weighted_rounds, node_values), NARROW):
         if hasattr(module, name):
             monkeypatch.setattr(module, name, NARROW[name])
 

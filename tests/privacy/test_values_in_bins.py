@@ -32,7 +32,7 @@ from dpframe.hierarchy import Cells, as_hierarchies
 from dpframe.measures.bins import Bins
 from dpframe.measures.measure import GRID, BinVectors, Measure, bin_vectors_of
 from dpframe.mechanisms.rollup import Selection, shown_nodes
-from dpframe.sources import bin_statements as statements
+from dpframe.sources import node_values as statements
 from dpframe.sources import rollup_parts as sources
 from tests import naive
 from tests.members import some, tries

@@ -17,9 +17,9 @@ from dpframe.measures import measure as dpm
 from dpframe.measures.measure import LARGEST, LEAST
 from dpframe.questions.rollup import ask as counting
 from dpframe.questions.rollup.rounds import RoundsSelection
-from dpframe.sources import user_amounts
+from dpframe.sources import node_values
 from dpframe.sources.cell_leaves import BEYOND
-from dpframe.sources.user_amounts import UserAmounts
+from dpframe.sources.node_values import UserAmounts
 from tests.members import tries
 
 Rows = dict[tuple[int, int], float]
@@ -130,11 +130,11 @@ def test_a_user_with_many_nodes_is_within_the_norm() -> None:
 @pytest.mark.parametrize("bug", ["level", "rounded up"])
 def test_the_twin_finds_levels_that_are_off_by_one(bug: str, monkeypatch: Any) -> None:
     """Negative control: of the law above."""
-    exact, root = user_amounts._levels_of_users, user_amounts.floor_root
+    exact, root = node_values._levels_of_users, node_values.floor_root
     if bug == "level":
-        monkeypatch.setattr(user_amounts, "_levels_of_users", lambda *given: exact(*given) + 1)
+        monkeypatch.setattr(node_values, "_levels_of_users", lambda *given: exact(*given) + 1)
     else:
-        monkeypatch.setattr(user_amounts, "floor_root", lambda square: root(square) + 1)
+        monkeypatch.setattr(node_values, "floor_root", lambda square: root(square) + 1)
     rows: Rows = {(0, node): 4.0 for node in range(3)}
     units = held(rows).bounded_sums(0, 9.0, 4.0, 7, 8)
     assert sum(int(a) ** 2 for a in units) > 7**2
