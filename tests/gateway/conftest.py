@@ -73,6 +73,10 @@ shares = {{ sales = 1000.0, people = 1000.0, flights = 10.0 }}
 [analyst.eve]
 token = "{eve}"
 shares = {{ sales = 1.0 }}
+
+[analyst.warehouse]
+token = "{warehouse}"
+speaks_for = ["ann", "eve"]
 """
 
 SEEDED = """
@@ -130,7 +134,7 @@ def free_port() -> int:
 def write_policy(folder: Path, port: int) -> Path:
     """A folder with rows, and a policy over them."""
     sold().to_parquet(folder / "sales.parquet")
-    hashes = {name: hash_token(f"dpf_{name}") for name in ("ann", "ben", "eve")}
+    hashes = {name: hash_token(f"dpf_{name}") for name in ("ann", "ben", "eve", "warehouse")}
     path = folder / "policy.toml"
     path.write_text(POLICY.format(port=port, flights=FLIGHTS, **hashes))
     return path

@@ -173,6 +173,21 @@ def _run_token(options: argparse.Namespace) -> int:
     return 0
 
 
+def _run_install_postgres(options: argparse.Namespace) -> int:
+    variable = load_name("dpframe.doors.gateway", "TOKEN")
+    token = os.environ.get(variable)
+    if token is None:
+        raise ParameterError(
+            f"the token of the database is missing. Set {variable}; 'dpframe token NAME' makes one."
+        )
+    install = load_name("dpframe.doors.postgres", "install")
+    name = install(options.database, options.gateway, token)
+    say(f"the functions dp_* are in schema dpframe, and ask as {name!r}. Give them to roles:\n")
+    say("GRANT dpframe_analyst TO ann;")
+    say('ALTER ROLE ann SET search_path = "$user", public, dpframe;')
+    return 0
+
+
 def _print_completion(options: argparse.Namespace) -> int:
     try:
         import shtab
@@ -403,6 +418,14 @@ COMMANDS = {
         _run_token,
         option("analyst", "the name of the analyst, such as ann or ann@example.com"),
         epilog="The policy holds a hash alone. A lost token cannot be found again: make another.",
+    ),
+    "install-postgres": Command(
+        "make the questions of a gateway functions of a PostgreSQL database, for BI tools",
+        _run_install_postgres,
+        option("database", "postgresql://host/name, as a superuser"),
+        option("--gateway", "the gateway's address, as that server reaches it", required=True),
+        epilog="The token of an analyst with speaks_for is read from DPFRAME_TOKEN. Needs pip "
+        "install 'dpframe[postgres]'.",
     ),
     "completion": Command(
         "print a script that completes commands and options in a shell",

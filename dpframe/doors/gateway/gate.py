@@ -48,6 +48,7 @@ from dpframe.doors.gateway.shares import (
 )
 from dpframe.doors.result_methods import change
 from dpframe.doors.series.declaration import DatabaseSource
+from dpframe.doors.sql.query_tree import inner_trees, read_query
 from dpframe.errors import (
     DpframeError,
     LedgerError,
@@ -84,7 +85,7 @@ FAILED = (
 CLOSED = (
     "{name!r} is closed for you: too many questions failed after rows were read. Ask its owner."
 )
-UNKNOWN = "there is no data set {name!r} for you. dp.connect(...).datasets lists yours."
+UNKNOWN = "there is no data set {name!r} for you. Yours: {yours}."
 
 
 UNUSABLE = "the ledger cannot be used now. Nothing was shown; ask the owner."
@@ -210,8 +211,30 @@ class Gate:
         """A data set that an analyst may ask; UnknownDataError for all others."""
         found = self.policy.data.get(name) if isinstance(name, str) else None
         if found is None or not analyst.may_ask(found.name):
-            raise UnknownDataError(UNKNOWN.format(name=shown_value(name).strip("'\"")))
+            yours = ", ".join(self._names(analyst)) or "none"
+            raise UnknownDataError(UNKNOWN.format(name=shown_value(name).strip("'\""), yours=yours))
         return found
+
+    def data_of_query(self, analyst: Analyst, arguments: Mapping[str, Any]) -> str:
+        """The data set that a query names.
+
+        Raises UnknownDataError unless it names just one that the analyst may ask.
+        """
+        query = read_query(arguments.get("query"))
+        tables = [one for one in inner_trees(query.tree) if one.get("type") == "BASE_TABLE"]
+        named = {query.path_of(one)[-1].casefold() for one in tables}
+        yours = self._names(analyst)
+        found = [name for name in yours if name.casefold() in named]
+        if len(found) != 1:
+            raise UnknownDataError(
+                f"the query must name one data set of yours; it names {len(found)}. Yours: "
+                f"{', '.join(yours) or 'none'}."
+            )
+        return found[0]
+
+    def _names(self, analyst: Analyst) -> list[str]:
+        """The data sets that an analyst may ask."""
+        return [name for name in self.policy.data if analyst.may_ask(name)]
 
     @withhold_path
     def describe(self, analyst: Analyst, name: object) -> dict[str, Any]:
@@ -239,7 +262,7 @@ class Gate:
     @withhold_path
     def datasets(self, analyst: Analyst) -> list[dict[str, Any]]:
         """Every data set that an analyst may ask."""
-        return [self.describe(analyst, n) for n in self.policy.data if analyst.may_ask(n)]
+        return [self.describe(analyst, name) for name in self._names(analyst)]
 
     @withhold_path
     def budget(self, analyst: Analyst, name: object) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import anyio
 from starlette.applications import Starlette
@@ -32,6 +33,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dpframe._version import __version__
+from dpframe.common.calls import shown_value
 from dpframe.doors.gateway import INTERFACE, JSON
 from dpframe.doors.gateway.gate import (
     ClosedError,
@@ -69,6 +71,9 @@ WAITING = 20.0
 
 AT_ONCE = 16
 """The most requests of an analyst that are answered at once, so that others find a thread."""
+
+FOR = "dpframe-analyst"
+"""The header by which a deputy names the analyst who asks, with what is no letter as %XX."""
 
 HEAD = 10.0
 """Seconds in which the head of a request must have come."""
@@ -119,6 +124,8 @@ class Door:
                 self.private(self.explain),
                 methods=["POST"],
             ),
+            Route("/api/sql", self.private(self.ask_sql), methods=["POST"]),
+            Route("/api/sql/explain", self.private(self.explain_sql), methods=["POST"]),
             Route("/api/log", self.private(self.owner_log), methods=["GET"]),
             *page_routes(self.gate, self.private, self._rows),
         ]
@@ -174,6 +181,16 @@ class Door:
                 headers={"WWW-Authenticate": "Bearer"},
             )
             return
+        if FOR in request.headers:
+            name = unquote(request.headers[FOR])
+            if name not in analyst.speaks_for:
+                yield _problem(
+                    403,
+                    f"{shown_value(name)} is no analyst for whom {analyst.name!r} may ask. The "
+                    "policy names them: speaks_for.",
+                )
+                return
+            analyst = self.gate.policy.analysts[name]
         wait = self._rates.wait(analyst.name)
         if wait > 0:
             yield _problem(
@@ -269,6 +286,23 @@ class Door:
         data, question = request.path_params["data"], request.path_params["question"]
         return JSONResponse(
             await self._run(partial(self.gate.explain, analyst, data, question, given))
+        )
+
+    async def ask_sql(self, request: Request, analyst: Analyst) -> Response:
+        given = await arguments_of(request)
+        gate = self.gate
+        return await self._rows(
+            _form_of(request),
+            lambda: gate.ask(analyst, gate.data_of_query(analyst, given), "sql", given),
+        )
+
+    async def explain_sql(self, request: Request, analyst: Analyst) -> Response:
+        given = await arguments_of(request)
+        gate = self.gate
+        return JSONResponse(
+            await self._run(
+                lambda: gate.explain(analyst, gate.data_of_query(analyst, given), "sql", given)
+            )
         )
 
     async def owner_log(self, request: Request, analyst: Analyst) -> Response:

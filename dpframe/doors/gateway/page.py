@@ -116,7 +116,12 @@ def page_routes(
         return Response(asset_text(name), media_type=FILES[name], headers=OF_FILES)
 
     async def who(request: Request, analyst: Analyst) -> Response:
-        facts = {"name": analyst.name, "group": analyst.group, "owner": analyst.owner}
+        facts = {
+            "name": analyst.name,
+            "group": analyst.group,
+            "owner": analyst.owner,
+            "speaks_for": list(analyst.speaks_for),
+        }
         return JSONResponse(facts, headers=OF_FILES)
 
     async def report(request: Request, analyst: Analyst) -> Response:

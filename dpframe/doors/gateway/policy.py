@@ -181,7 +181,11 @@ def source_files(source: Source) -> list[Path]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analyst:
-    """Somebody who may ask: shares of epsilon by data set, of their own and of their group."""
+    """Somebody who may ask: shares of epsilon by data set, of their own and of their group.
+
+    ``speaks_for`` names the analysts for whom a token may ask as well: that of a server which signs
+    them in, such as PostgreSQL.
+    """
 
     name: str
     token: str
@@ -189,6 +193,7 @@ class Analyst:
     shares: Mapping[str, float]
     group_shares: Mapping[str, float]
     owner: bool
+    speaks_for: tuple[str, ...] = ()
 
     def may_ask(self, data: str) -> bool:
         """Whether a data set is there for the analyst: there is a share of it, or it is owned."""

@@ -570,22 +570,26 @@ def openapi_document() -> dict[str, Any]:
         answer: dict[str, Any] = {"$ref": "#/components/responses/Answer"}
         if one.explains:
             answer = {"description": "The plan.", "content": {JSON: {"schema": explained}}}
-        path = f"/api/datasets/{{data}}/{one.question}{'/explain' * one.explains}"
-        document["paths"][path] = {
-            "parameters": [{"$ref": "#/components/parameters/data"}],
-            "post": {
-                "tags": ["explanations" if one.explains else "questions"],
-                "operationId": name.lower(),
-                "summary": one.summary,
-                "description": one.description,
-                "requestBody": {
-                    "required": True,
-                    "content": {JSON: {"schema": {"$ref": f"#/components/schemas/{name}"}}},
-                },
-                "responses": {
-                    "200": answer,
-                    "default": {"$ref": "#/components/responses/Problem"},
-                },
+        operation = {
+            "tags": ["explanations" if one.explains else "questions"],
+            "operationId": name.lower(),
+            "summary": one.summary,
+            "description": one.description,
+            "requestBody": {
+                "required": True,
+                "content": {JSON: {"schema": {"$ref": f"#/components/schemas/{name}"}}},
+            },
+            "responses": {
+                "200": answer,
+                "default": {"$ref": "#/components/responses/Problem"},
             },
         }
+        path = f"{one.question}{'/explain' * one.explains}"
+        document["paths"][f"/api/datasets/{{data}}/{path}"] = {
+            "parameters": [{"$ref": "#/components/parameters/data"}],
+            "post": operation,
+        }
+        if one.question == "sql":  # the query names its data set
+            known = {**operation, "operationId": f"{name.lower()}_by_name"}
+            document["paths"][f"/api/{path}"] = {"post": known}
     return document

@@ -56,7 +56,7 @@ OF_DATA = (
     *("source", "user", "levels", "bounds", "filters", "period", "zone", "public", "keys"),
     *("epsilon", "delta", "accountant", "largest", "default", "state", "questions", "about"),
 )
-OF_ANALYST = ("token", "group", "shares", "owner")
+OF_ANALYST = ("token", "group", "shares", "owner", "speaks_for")
 OF_GROUP = ("shares",)
 OF_IDENTITY = ("header", "key", "algorithm", "audience", "issuer", "claim")
 ALGORITHMS = ("ES256", "RS256", "EdDSA")
@@ -144,6 +144,7 @@ def _policy_of(reader: PolicyReader, given: Mapping[str, Any]) -> Policy:
         _add_analyst(
             reader, analysts, name, table, groups, totals, [*declared], "identity" in settings
         )
+    _check_deputies(reader, analysts)
     if not analysts:
         reader.mistake((), "a policy needs an analyst. Run 'dpframe token NAME', and paste it.")
     base = reader.path.parent
@@ -304,7 +305,7 @@ def _add_analyst(
             (*place, "group"), f"{group!r} is no group. Write [group.{group}], or leave it out."
         )
     owner = reader.flag(table, place, "owner")
-    if not (owner or "shares" in table or "group" in table):
+    if not {"owner", "shares", "group", "speaks_for"} & {*table}:
         reader.mistake(place, f"analyst {name!r} has no share. Write shares = {{ NAME = 1.0 }}.")
     analysts[name] = Analyst(
         name=name,
@@ -313,7 +314,17 @@ def _add_analyst(
         shares=_shares(reader, table, place, totals, declared),
         group_shares=groups.get(group or "", {}),
         owner=owner,
+        speaks_for=tuple(reader.names(table, place, "speaks_for")),
     )
+
+
+def _check_deputies(reader: PolicyReader, analysts: Mapping[str, Analyst]) -> None:
+    """Note names for whom a token speaks that are no analyst's."""
+    for analyst in analysts.values():
+        for i, name in enumerate(analyst.speaks_for):
+            if name not in analysts:
+                place = ("analyst", analyst.name, "speaks_for", str(i))
+                reader.mistake(place, f"{name!r} is no analyst.{argument_hint(name, [*analysts])}")
 
 
 def _check_token(reader: PolicyReader, place: Place, token: Any, has_identity: bool) -> None:

@@ -1,0 +1,212 @@
+"""``dpframe install-postgres``: the questions of a gateway as functions of PostgreSQL.
+
+The files in ``sql/postgres`` make them. ``questions.sql`` is written from the declarations of
+questions by ``python -m dpframe.doors.postgres``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+from dpframe.common.calls import import_extra
+from dpframe.common.texts import literal
+from dpframe.doors.gateway import LOOPBACK
+from dpframe.doors.sql.macros import EXPLAINS, macro_folder
+from dpframe.errors import ParameterError, SourceError
+from dpframe.questions.question_list import QUESTIONS
+
+FILES = ("gateway.sql", "questions.sql", "rights.sql")
+"""The files in their order."""
+
+HEAD = "LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp"
+
+NODES = (
+    "level integer, prefix text, residual double precision, count double precision, "
+    "lower double precision, upper double precision"
+)
+VALUES = "item text, count double precision, lower double precision, upper double precision"
+LONG = (
+    "level integer, prefix text, node jsonb, measure text, "
+    "value double precision, lower double precision, upper double precision"
+)
+
+ROWS_OF = {
+    "hierarchy": (NODES, f"SELECT * FROM jsonb_to_recordset({{}} -> 'rows') AS t({NODES})"),
+    "by": (LONG, "SELECT * FROM dpframe.measures({})"),
+    "column": (VALUES, "SELECT * FROM dpframe.values({})"),
+}
+"""Columns of an answer, by what a question is about, and the statement that makes its rows."""
+
+COMMENTS = {
+    "hierarchy": "Rows: level, prefix, residual, count, lower, upper.",
+    "by": "Rows: level, prefix, node (its key, as JSON), measure, value, lower, upper.",
+    "column": "Rows: item, count, lower, upper, largest first.",
+}
+
+
+def install(address: str, gateway: str, token: str) -> str:
+    """Make the functions in a database, or those of this version in place of older ones.
+
+    Parameters
+    ----------
+    address
+        The database, as ``postgresql://host/name``; its user is a superuser, since functions in
+        Python need one.
+    gateway
+        The address of the gateway, as the server of PostgreSQL reaches it.
+    token
+        The token of an analyst of the gateway's policy who has ``speaks_for``.
+
+    Returns
+    -------
+    str
+        The name of the analyst whose token it is.
+
+    Raises
+    ------
+    ParameterError
+        The address or the gateway's is wrong, or the user is no superuser.
+    SourceError
+        The database or, from there, the gateway cannot be used. Nothing was changed.
+    """
+    url = urlsplit(gateway)
+    if url.scheme != "https" and not (url.scheme == "http" and url.hostname in LOOPBACK):
+        raise ParameterError(
+            f"gateway ({gateway!r}) must begin with https://, or be on the server's own machine: "
+            "http://127.0.0.1:8722. Else the token could be read on its way."
+        )
+    psycopg = import_extra("psycopg", NO_PSYCOPG, ParameterError)
+    script = "\n".join((macro_folder() / "postgres" / name).read_text("utf-8") for name in FILES)
+    try:
+        with psycopg.connect(address, autocommit=False) as db:
+            _check_server(db)
+            # the token is in no log, and in no statistics of statements
+            for setting in ("log_statement = 'none'", "log_min_duration_statement = -1"):
+                db.execute(f"SET LOCAL {setting}")
+            db.execute("SET LOCAL log_min_error_statement = 'panic'")
+            db.execute("SET LOCAL client_min_messages = 'warning'")
+            db.execute(script)
+            db.execute("DELETE FROM dpframe.gateway")
+            db.execute("INSERT INTO dpframe.gateway (url, token) VALUES (%s, %s)", (gateway, token))
+            status, answer = db.execute(
+                "SELECT status, answer::jsonb FROM dpframe.send(NULL, ARRAY['analyst'], NULL)"
+            ).fetchone()
+            return _deputy_of(gateway, status, answer)
+    except psycopg.errors.DependentObjectsStillExist as error:
+        found = ", ".join(re.findall(r"^(.*?) depends on ", error.diag.message_detail or "", re.M))
+        raise ParameterError(
+            f"the functions of an earlier version are used by {found}. Drop that first, and make "
+            "it anew afterwards."
+        ) from None
+    except psycopg.errors.UndefinedFile:
+        raise ParameterError(NO_PYTHON) from None
+    except psycopg.Error as error:
+        said = error.diag.message_primary or error
+        raise SourceError(f"nothing was changed, because the server says: {said}") from None
+
+
+def _check_server(db: Any) -> None:
+    version = db.info.server_version
+    if version < 130000:
+        raise ParameterError(f"PostgreSQL {version // 10000} is too old. 13 is the oldest.")
+    if db.execute("SHOW is_superuser").fetchone() != ("on",):
+        raise ParameterError(
+            "only a superuser can make functions in Python. Connect as one, such as postgres."
+        )
+    known = "SELECT count(*) FROM pg_available_extensions WHERE name = 'plpython3u'"
+    if db.execute(known).fetchone() == (0,):
+        raise ParameterError(NO_PYTHON)
+
+
+NO_PSYCOPG = "this needs psycopg. Run pip install 'dpframe[postgres]'."
+NO_PYTHON = (
+    "this server has no PL/Python. Install it there (on Debian postgresql-plpython3-NN); managed "
+    "services have none: publish releases there instead."
+)
+
+
+def _deputy_of(gateway: str, status: int, answer: Any) -> str:
+    """The name of the analyst of a token; SourceError or ParameterError unless it speaks for
+    others."""
+    if status != 200:
+        raise SourceError(f"{gateway} refuses, asked from the server: {answer.get('detail')}")
+    if not answer.get("speaks_for"):
+        raise ParameterError(
+            f"{answer.get('name')!r} speaks for nobody. Write speaks_for = ['ann'] in the policy, "
+            "with the roles that may ask."
+        )
+    return str(answer["name"])
+
+
+# -- the file of questions -------------------------------------------------------------------------
+
+
+def questions_text() -> str:
+    """The text of ``questions.sql``."""
+    from dpframe.doors.gateway.policy_questions import call_descriptions
+
+    texts = [
+        "-- Questions of a gateway, as functions of PostgreSQL; gateway.sql comes before.\n"
+        "-- Written by `python -m dpframe.doors.postgres` from the declarations of questions.\n"
+    ]
+    for one in call_descriptions():
+        if one.question != "sql":
+            texts.append(_function_text(one))
+    return "\n".join(texts)
+
+
+def _function_text(one: Any) -> str:
+    name = f"dp_{one.question}"
+    if one.explains:
+        name = EXPLAINS.get(one.question, f"dp_explain_{one.question}")
+    macros = (macro_folder() / f"{one.question}.sql").read_text("utf-8")
+    found = re.search(rf"MACRO {name}\((.*?)\) AS TABLE", macros, re.DOTALL)
+    assert found is not None
+    properties = one.arguments["properties"]
+    ordered = re.findall(r'"(\w+)" := NULL', found[1])
+    ordered += [name for name in properties if name not in ordered]
+    types = {name: _type_of(properties.get(name, {})) for name in ordered}
+    parameters = ",\n".join(
+        f'    "{name}" {kind} DEFAULT NULL{"::double precision" * (kind == "anyelement")}'
+        for name, kind in types.items()
+    )
+    fields = ",\n".join(
+        f"        {literal(name)}, "
+        + (f'dpframe.argument("{name}")' if kind == "text" else f'"{name}"')
+        for name, kind in types.items()
+        if name != "tbl"
+    )
+    parts = f"ARRAY['datasets', \"tbl\", {literal(one.question)}{', ' * one.explains}"
+    parts += "'explain']" if one.explains else "]"
+    answer = f"dpframe.answer({parts}, json_build_object(\n{fields}\n    ))"
+    subject = next(known.subject for known in QUESTIONS if known.name == one.question)
+    columns, statement = ROWS_OF[subject]
+    if one.explains:
+        columns, statement = EXPLANATION, "SELECT * FROM dpframe.lines({})"
+    told = one.summary if one.explains else f"{one.summary} {COMMENTS[subject]}"
+    return (
+        f"CREATE FUNCTION dpframe.{name}(\n{parameters}\n) RETURNS TABLE (\n    {columns}\n) "
+        f"{HEAD} AS $$\n    {statement.format(answer)}\n$$;\n"
+        f"COMMENT ON FUNCTION dpframe.{name} IS {literal(told)};\n"
+    )
+
+
+EXPLANATION = "quantity text, value text, meaning text"
+
+
+def _type_of(schema: Any) -> str:
+    """The type of PostgreSQL for an argument; lists and objects are texts of JSON."""
+    kinds = {one.get("type") for one in schema.get("anyOf", [schema])}
+    if kinds >= {"number", "object"}:  # a number as it stands, or an object: '{"n": 5}'::json
+        return "anyelement"
+    if "boolean" in kinds:
+        return "boolean"
+    if "number" in kinds:
+        return "double precision"
+    return "integer" if "integer" in kinds else "text"
+
+
+if __name__ == "__main__":
+    (macro_folder() / "postgres" / "questions.sql").write_text(questions_text(), "utf-8")

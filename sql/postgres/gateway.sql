@@ -1,0 +1,292 @@
+-- Questions to a gateway of dpframe, in PostgreSQL.
+-- `dpframe install-postgres` runs this file and questions.sql in one transaction, as a superuser.
+-- By hand: psql --single-transaction -f gateway.sql -f questions.sql, and then, as the same user,
+-- INSERT INTO dpframe.gateway (url, token) VALUES ('https://...', 'dpf_...');
+--
+-- Who asks is the session's user, whatever SET ROLE says. Only dpframe_owner, which nobody can be,
+-- reads the token and calls the function that sends; analysts get EXECUTE on the functions dp_*.
+
+CREATE EXTENSION IF NOT EXISTS plpython3u;
+
+DO $do$
+DECLARE
+    one record;
+BEGIN
+    FOR one IN SELECT * FROM (VALUES ('dpframe_owner'), ('dpframe_analyst')) AS t(role) LOOP
+        IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = one.role) THEN
+            EXECUTE pg_catalog.format('CREATE ROLE %I NOLOGIN', one.role);
+        END IF;
+    END LOOP;
+    IF EXISTS (
+        SELECT FROM pg_catalog.pg_roles AS r WHERE r.rolname IN ('dpframe_owner', 'dpframe_analyst')
+        AND (r.rolcanlogin OR r.rolsuper OR r.rolcreaterole OR r.rolreplication OR r.rolbypassrls)
+    ) OR EXISTS (
+        SELECT FROM pg_catalog.pg_auth_members AS m JOIN pg_catalog.pg_roles AS r ON r.oid = m.roleid
+        WHERE r.rolname = 'dpframe_owner'
+    ) THEN
+        RAISE EXCEPTION USING ERRCODE = '42710', MESSAGE = 'the roles dpframe_owner and '
+            'dpframe_analyst must not log in, nor have rights; nobody may be a member of '
+            'dpframe_owner. Drop or correct them.';
+    END IF;
+    IF EXISTS (
+        SELECT FROM pg_catalog.pg_namespace AS n JOIN pg_catalog.pg_roles AS r ON r.oid = n.nspowner
+        WHERE n.nspname = 'dpframe' AND r.rolname <> 'dpframe_owner'
+    ) THEN
+        RAISE EXCEPTION USING ERRCODE = '42P06', MESSAGE = 'the schema dpframe is there, and was '
+            'not made by dpframe. Rename it.';
+    END IF;
+END
+$do$;
+
+CREATE SCHEMA IF NOT EXISTS dpframe AUTHORIZATION dpframe_owner;
+COMMENT ON SCHEMA dpframe IS 'Questions to a gateway of dpframe, for the session''s user. The rows are not in this database';
+REVOKE ALL ON SCHEMA dpframe FROM PUBLIC;
+GRANT USAGE ON SCHEMA dpframe TO dpframe_analyst;
+
+CREATE TABLE IF NOT EXISTS dpframe.gateway (
+    url text NOT NULL,
+    token text NOT NULL,
+    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row)
+);
+ALTER TABLE dpframe.gateway OWNER TO dpframe_owner;
+REVOKE ALL ON dpframe.gateway FROM PUBLIC;
+COMMENT ON TABLE dpframe.gateway IS 'The address of the gateway, and the token of this database, which speaks for its analysts';
+
+-- Functions of an earlier version. What was made of them, such as a view, stops this.
+DO $do$
+DECLARE
+    one record;
+BEGIN
+    FOR one IN
+        SELECT p.oid::pg_catalog.regprocedure AS function FROM pg_catalog.pg_proc AS p
+        WHERE p.pronamespace = 'dpframe'::pg_catalog.regnamespace
+    LOOP
+        EXECUTE 'DROP FUNCTION ' || one.function;
+    END LOOP;
+END
+$do$;
+
+-- Send a request for a role; status 0 where no gateway answers. A wait can be cancelled.
+CREATE FUNCTION dpframe.send(role text, parts text[], body text, OUT status integer, OUT answer text)
+LANGUAGE plpython3u SET search_path = pg_catalog, pg_temp AS $python$
+import http.client
+import json
+import select
+import time
+import urllib.parse
+
+row = plpy.execute("SELECT url, token FROM dpframe.gateway")
+if not row:
+    return 0, json.dumps({"detail": "no gateway is named. Run dpframe install-postgres."})
+url = urllib.parse.urlsplit(row[0]["url"])
+kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
+path = url.path.rstrip("/") + "/api/" + "/".join(urllib.parse.quote(p, safe="") for p in parts)
+head = {"Accept": "application/json", "Authorization": "Bearer " + row[0]["token"]}
+if role is not None:
+    head["Dpframe-Analyst"] = urllib.parse.quote(role, safe="")
+if body is not None:
+    head["Content-Type"] = "application/json"
+until = time.monotonic() + 600
+while True:
+    connection = kind(url.hostname, url.port, timeout=30)
+    try:
+        connection.request("GET" if body is None else "POST", path, body and body.encode(), head)
+        while not select.select([connection.sock], [], [], 0.2)[0]:
+            plpy.execute("SELECT 1")  # here a statement can be cancelled
+            if time.monotonic() > until:
+                raise TimeoutError("it gives no answer")
+        response = connection.getresponse()
+        text = response.read().decode()
+        again = response.getheader("Retry-After", "") if response.status == 429 else ""
+        if not again.isdigit() or time.monotonic() + int(again) > until:
+            json.loads(text)
+            return response.status, text
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        said = getattr(error, "strerror", None) or type(error).__name__
+        return 0, json.dumps({"detail": "no gateway answers: %s. Ask its owner; what is published "
+                              "can be read." % said})
+    finally:
+        connection.close()
+    for _ in range(int(again) * 5):
+        time.sleep(0.2)
+        plpy.execute("SELECT 1")
+$python$;
+
+-- The answer to a request of the session's user, or an error with its SQLSTATE.
+CREATE FUNCTION dpframe.answer(parts text[], body json DEFAULT NULL) RETURNS jsonb
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    found record;
+    told jsonb;
+BEGIN
+    IF array_position(parts, NULL) IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'tbl is missing. dp_datasets() lists your data sets.';
+    END IF;
+    BEGIN
+        found := dpframe.send(session_user, parts, json_strip_nulls(body)::text);
+    EXCEPTION WHEN query_canceled THEN  -- else the context would show lines of Python
+        RAISE EXCEPTION USING ERRCODE = '57014', MESSAGE = 'the wait for the gateway was cancelled. It may '
+            'answer all the same: asked again, a question costs nothing more.';
+    END;
+    told := found.answer::jsonb;
+    IF found.status BETWEEN 200 AND 299 THEN
+        RETURN told;
+    END IF;
+    RAISE EXCEPTION USING MESSAGE = coalesce(told ->> 'detail', 'what answers is no gateway'),
+        ERRCODE = CASE found.status
+            WHEN 0 THEN '08001'    -- no gateway answers
+            WHEN 401 THEN '28000'  -- the gateway does not know this database
+            WHEN 403 THEN '42501'  -- the policy does not know the role
+            WHEN 404 THEN '42P01'  -- no such data set or release
+            WHEN 409 THEN '53400'  -- too little budget is left
+            WHEN 422 THEN '22023'  -- an argument
+            WHEN 423 THEN '55000'  -- the data set is closed
+            WHEN 429 THEN '53300'  -- too many requests
+            WHEN 503 THEN '58000'  -- the question failed, or the ledger cannot be used
+            ELSE '58030'
+        END;
+END
+$$;
+
+-- A text that is JSON in brackets or braces as JSON, and any other as a text.
+CREATE FUNCTION dpframe.argument(given text) RETURNS json
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE WHEN ltrim(given) ~ '^[\[{]' THEN given::json ELSE to_json(given) END
+$$;
+
+-- A number of an answer: times as seconds since 1970 in UTC, durations as seconds.
+CREATE FUNCTION dpframe.number(given jsonb) RETURNS double precision
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
+    SELECT CASE jsonb_typeof(given)
+        WHEN 'number' THEN (given #>> '{}')::double precision
+        WHEN 'string' THEN CASE WHEN given #>> '{}' ~ '^-?P'
+            THEN extract(epoch FROM (given #>> '{}')::interval)
+            ELSE extract(epoch FROM (given #>> '{}')::timestamptz) END
+    END
+$$;
+
+-- Rows of an answer in the long form: a row for each node and measure.
+CREATE FUNCTION dpframe.measures(answer jsonb) RETURNS TABLE (
+    level integer, prefix text, node jsonb, measure text,
+    value double precision, lower double precision, upper double precision
+) LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    WITH columns AS (
+        SELECT c ->> 'name' AS name, n FROM jsonb_array_elements(answer -> 'columns') WITH ORDINALITY AS t(c, n)
+    ), measured AS (
+        SELECT m.name, m.n FROM columns AS m
+        JOIN columns AS l ON l.name = m.name || '_lower' JOIN columns AS u ON u.name = m.name || '_upper'
+        WHERE m.n > 2
+    ), keys AS (
+        SELECT name FROM columns WHERE n > 2 AND n < (SELECT min(n) FROM measured)
+    )
+    SELECT (r -> 'level')::integer, r ->> 'prefix', (SELECT jsonb_object_agg(name, r -> name) FROM keys), m.name,
+        dpframe.number(r -> m.name), dpframe.number(r -> (m.name || '_lower')), dpframe.number(r -> (m.name || '_upper'))
+    FROM jsonb_array_elements(answer -> 'rows') WITH ORDINALITY AS t(r, i), measured AS m
+    ORDER BY i, m.n
+$$;
+
+-- Values of one column, with their counts.
+CREATE FUNCTION dpframe.values(answer jsonb) RETURNS TABLE (
+    item text, count double precision, lower double precision, upper double precision
+) LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT r ->> (answer #>> '{columns,0,name}'), (r -> 'count')::double precision,
+        (r -> 'lower')::double precision, (r -> 'upper')::double precision
+    FROM jsonb_array_elements(answer -> 'rows') WITH ORDINALITY AS t(r, i) ORDER BY i
+$$;
+
+-- The lines of an explanation.
+CREATE FUNCTION dpframe.lines(answer jsonb) RETURNS TABLE (quantity text, value text, meaning text)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT l ->> 0, l ->> 1, l ->> 2 FROM jsonb_array_elements(answer -> 'lines') AS t(l)
+$$;
+
+CREATE FUNCTION dpframe.dp_sql(
+    query text, epsilon double precision DEFAULT NULL, delta double precision DEFAULT NULL,
+    "user" text DEFAULT NULL, bounds text DEFAULT NULL, public text DEFAULT NULL, intervals boolean DEFAULT NULL,
+    threshold double precision DEFAULT NULL, confidence double precision DEFAULT NULL,
+    release text DEFAULT NULL, data text DEFAULT NULL, period text DEFAULT NULL
+) RETURNS SETOF record
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    found jsonb;
+    columns text;
+BEGIN
+    found := dpframe.answer(ARRAY['sql'], json_build_object(
+        'query', query, 'epsilon', epsilon, 'delta', delta, 'user', "user",
+        'bounds', dpframe.argument(bounds), 'public', dpframe.argument(public), 'intervals', intervals,
+        'threshold', threshold, 'confidence', confidence, 'release', release, 'data', data,
+        'period', dpframe.argument(period)
+    ));
+    SELECT string_agg(format('%I %s', c ->> 'name', CASE
+            WHEN c ->> 'type' ~ '^u?int' THEN 'bigint'
+            WHEN c ->> 'type' ~ '^(double|float|halffloat|decimal)' THEN 'double precision'
+            WHEN c ->> 'type' = 'bool' THEN 'boolean'
+            WHEN c ->> 'type' ~ '^date' THEN 'date'
+            WHEN c ->> 'type' ~ '^timestamp.*tz=' THEN 'timestamptz'
+            WHEN c ->> 'type' ~ '^timestamp' THEN 'timestamp'
+            ELSE 'text' END), ', ' ORDER BY n)
+        INTO columns FROM jsonb_array_elements(found -> 'columns') WITH ORDINALITY AS t(c, n);
+    RETURN QUERY EXECUTE format('SELECT * FROM jsonb_to_recordset($1) AS t(%s)', columns)
+        USING found -> 'rows';
+EXCEPTION WHEN datatype_mismatch THEN
+    RAISE EXCEPTION USING ERRCODE = '42804',
+        MESSAGE = format('the answer has other columns. Write FROM dp_sql(...) AS t(%s)', columns),
+        HINT = 'The same question again costs nothing.';
+END
+$$;
+COMMENT ON FUNCTION dpframe.dp_sql IS 'The answer to a query in SQL, differentially private: the columns of the query, and for each aggregate its name_lower and name_upper. The query names a data set of yours. Name the columns: FROM dp_sql(...) AS t(country text, n bigint, n_lower bigint, n_upper bigint)';
+
+CREATE FUNCTION dpframe.dp_explain_sql(
+    query text, epsilon double precision DEFAULT NULL, delta double precision DEFAULT NULL,
+    "user" text DEFAULT NULL, bounds text DEFAULT NULL, public text DEFAULT NULL, intervals boolean DEFAULT NULL,
+    threshold double precision DEFAULT NULL, confidence double precision DEFAULT NULL,
+    error anyelement DEFAULT NULL::double precision, period text DEFAULT NULL
+) RETURNS TABLE (quantity text, value text, meaning text)
+LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT * FROM dpframe.lines(dpframe.answer(ARRAY['sql', 'explain'], json_build_object(
+        'query', query, 'epsilon', epsilon, 'delta', delta, 'user', "user",
+        'bounds', dpframe.argument(bounds), 'public', dpframe.argument(public), 'intervals', intervals,
+        'threshold', threshold, 'confidence', confidence, 'error', error,
+        'period', dpframe.argument(period)
+    )))
+$$;
+COMMENT ON FUNCTION dpframe.dp_explain_sql IS 'What dp_sql with these arguments would do: quantity, value, meaning. Spends nothing. error in the place of epsilon finds the smallest one whose intervals are at most so wide to each side';
+
+CREATE FUNCTION dpframe.dp_datasets() RETURNS TABLE (
+    data text, about text, protects text, questions text[], levels text[], bounds jsonb, filters text[],
+    period text, largest_epsilon double precision, default_epsilon double precision, state text
+) LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT d ->> 'name', d ->> 'about', d ->> 'protects',
+        ARRAY(SELECT jsonb_array_elements_text(d -> 'questions')), ARRAY(SELECT jsonb_array_elements_text(d -> 'levels')),
+        d -> 'bounds', ARRAY(SELECT jsonb_array_elements_text(d -> 'filters')), d ->> 'period',
+        (d -> 'largest')::double precision, (d -> 'default')::double precision, d ->> 'state'
+    FROM jsonb_array_elements(dpframe.answer(ARRAY['datasets'])) AS t(d)
+$$;
+COMMENT ON FUNCTION dpframe.dp_datasets IS 'The data sets that you may ask, and what may be asked of them';
+
+CREATE FUNCTION dpframe.dp_budget() RETURNS TABLE (
+    data text, of text, epsilon double precision, delta double precision, spent_epsilon double precision,
+    spent_delta double precision, left_epsilon double precision
+) LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT d ->> 'name', b ->> 'of', (b -> 'epsilon')::double precision, (b -> 'delta')::double precision,
+        (b -> 'spent')::double precision, (b -> 'delta_spent')::double precision, (b -> 'left')::double precision
+    FROM jsonb_array_elements(dpframe.answer(ARRAY['datasets'])) AS t(d), jsonb_array_elements(d -> 'budget') AS u(b)
+$$;
+COMMENT ON FUNCTION dpframe.dp_budget IS 'What is left of each data set: your share, your group''s, and the total of everybody';
+
+CREATE FUNCTION dpframe.dp_releases() RETURNS TABLE (
+    data text, release text, "time" timestamptz, question text, arguments jsonb,
+    epsilon double precision, delta double precision, yours boolean
+) LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT d ->> 'name', r ->> 'release', (r ->> 'time')::timestamptz, r ->> 'question', r -> 'arguments',
+        (r -> 'epsilon')::double precision, (r -> 'delta')::double precision, (r -> 'yours')::boolean
+    FROM jsonb_array_elements(dpframe.answer(ARRAY['datasets'])) AS t(d),
+        jsonb_array_elements(dpframe.answer(ARRAY['datasets', d ->> 'name', 'releases'])) AS u(r)
+$$;
+COMMENT ON FUNCTION dpframe.dp_releases IS 'Every release that is stored, yours and those of others; whoever asks the same question gets it for nothing';
+
+CREATE FUNCTION dpframe.dp_receipt(tbl text, release text) RETURNS jsonb
+LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT dpframe.answer(ARRAY['datasets', tbl, 'releases', release]) -> 'receipt'
+$$;
+COMMENT ON FUNCTION dpframe.dp_receipt IS 'The receipt of a release of a data set: what is promised, and its proof';
