@@ -33,7 +33,7 @@ LONG = (
 )
 
 ROWS_OF = {
-    "hierarchy": (NODES, f"SELECT * FROM jsonb_to_recordset({{}} -> 'rows') AS t({NODES})"),
+    "hierarchy": (NODES, f"SELECT * FROM json_to_recordset({{}} -> 'rows') AS t({NODES})"),
     "by": (LONG, "SELECT * FROM dpframe.measures({})"),
     "column": (VALUES, "SELECT * FROM dpframe.values({})"),
 }

@@ -71,6 +71,7 @@ CREATE FUNCTION dpframe.send(role text, parts text[], body text, OUT status inte
 LANGUAGE plpython3u SET search_path = pg_catalog, pg_temp AS $python$
 import http.client
 import json
+import re
 import select
 import time
 import urllib.parse
@@ -99,8 +100,10 @@ while True:
         text = response.read().decode()
         again = response.getheader("Retry-After", "") if response.status == 429 else ""
         if not again.isdigit() or time.monotonic() + int(again) > until:
-            json.loads(text)
-            return response.status, text
+            if "json" not in response.getheader("Content-Type", ""):
+                return 0, json.dumps({"detail": "what answers is no gateway. Ask its owner."})
+            # a text of PostgreSQL has no character 0
+            return response.status, re.sub(r"(?<!\\)((?:\\\\)*)\\u0000", r"\1\\ufffd", text)
     except (OSError, ValueError, http.client.HTTPException) as error:
         said = getattr(error, "strerror", None) or type(error).__name__
         return 0, json.dumps({"detail": "no gateway answers: %s. Ask its owner; what is published "
@@ -113,11 +116,11 @@ while True:
 $python$;
 
 -- The answer to a request of the session's user, or an error with its SQLSTATE.
-CREATE FUNCTION dpframe.answer(parts text[], body json DEFAULT NULL) RETURNS jsonb
+CREATE FUNCTION dpframe.answer(parts text[], body json DEFAULT NULL) RETURNS json
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     found record;
-    told jsonb;
+    told json;
 BEGIN
     IF array_position(parts, NULL) IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'tbl is missing. dp_datasets() lists your data sets.';
@@ -128,7 +131,7 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = '57014', MESSAGE = 'the wait for the gateway was cancelled. It may '
             'answer all the same: asked again, a question costs nothing more.';
     END;
-    told := found.answer::jsonb;
+    told := found.answer::json;
     IF found.status BETWEEN 200 AND 299 THEN
         RETURN told;
     END IF;
@@ -155,9 +158,9 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 -- A number of an answer: times as seconds since 1970 in UTC, durations as seconds.
-CREATE FUNCTION dpframe.number(given jsonb) RETURNS double precision
+CREATE FUNCTION dpframe.number(given json) RETURNS double precision
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
-    SELECT CASE jsonb_typeof(given)
+    SELECT CASE json_typeof(given)
         WHEN 'number' THEN (given #>> '{}')::double precision
         WHEN 'string' THEN CASE WHEN given #>> '{}' ~ '^-?P'
             THEN extract(epoch FROM (given #>> '{}')::interval)
@@ -166,12 +169,12 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' A
 $$;
 
 -- Rows of an answer in the long form: a row for each node and measure.
-CREATE FUNCTION dpframe.measures(answer jsonb) RETURNS TABLE (
+CREATE FUNCTION dpframe.measures(answer json) RETURNS TABLE (
     level integer, prefix text, node jsonb, measure text,
     value double precision, lower double precision, upper double precision
 ) LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH columns AS (
-        SELECT c ->> 'name' AS name, n FROM jsonb_array_elements(answer -> 'columns') WITH ORDINALITY AS t(c, n)
+        SELECT c ->> 'name' AS name, n FROM json_array_elements(answer -> 'columns') WITH ORDINALITY AS t(c, n)
     ), measured AS (
         SELECT m.name, m.n FROM columns AS m
         JOIN columns AS l ON l.name = m.name || '_lower' JOIN columns AS u ON u.name = m.name || '_upper'
@@ -179,25 +182,25 @@ CREATE FUNCTION dpframe.measures(answer jsonb) RETURNS TABLE (
     ), keys AS (
         SELECT name FROM columns WHERE n > 2 AND n < (SELECT min(n) FROM measured)
     )
-    SELECT (r -> 'level')::integer, r ->> 'prefix', (SELECT jsonb_object_agg(name, r -> name) FROM keys), m.name,
+    SELECT (r ->> 'level')::integer, r ->> 'prefix', (SELECT json_object_agg(name, r -> name)::jsonb FROM keys), m.name,
         dpframe.number(r -> m.name), dpframe.number(r -> (m.name || '_lower')), dpframe.number(r -> (m.name || '_upper'))
-    FROM jsonb_array_elements(answer -> 'rows') WITH ORDINALITY AS t(r, i), measured AS m
+    FROM json_array_elements(answer -> 'rows') WITH ORDINALITY AS t(r, i), measured AS m
     ORDER BY i, m.n
 $$;
 
 -- Values of one column, with their counts.
-CREATE FUNCTION dpframe.values(answer jsonb) RETURNS TABLE (
+CREATE FUNCTION dpframe.values(answer json) RETURNS TABLE (
     item text, count double precision, lower double precision, upper double precision
 ) LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT r ->> (answer #>> '{columns,0,name}'), (r -> 'count')::double precision,
-        (r -> 'lower')::double precision, (r -> 'upper')::double precision
-    FROM jsonb_array_elements(answer -> 'rows') WITH ORDINALITY AS t(r, i) ORDER BY i
+    SELECT r ->> (answer #>> '{columns,0,name}'), (r ->> 'count')::double precision,
+        (r ->> 'lower')::double precision, (r ->> 'upper')::double precision
+    FROM json_array_elements(answer -> 'rows') WITH ORDINALITY AS t(r, i) ORDER BY i
 $$;
 
 -- The lines of an explanation.
-CREATE FUNCTION dpframe.lines(answer jsonb) RETURNS TABLE (quantity text, value text, meaning text)
+CREATE FUNCTION dpframe.lines(answer json) RETURNS TABLE (quantity text, value text, meaning text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT l ->> 0, l ->> 1, l ->> 2 FROM jsonb_array_elements(answer -> 'lines') AS t(l)
+    SELECT l ->> 0, l ->> 1, l ->> 2 FROM json_array_elements(answer -> 'lines') AS t(l)
 $$;
 
 CREATE FUNCTION dpframe.dp_sql(
@@ -208,7 +211,7 @@ CREATE FUNCTION dpframe.dp_sql(
 ) RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    found jsonb;
+    found json;
     columns text;
 BEGIN
     found := dpframe.answer(ARRAY['sql'], json_build_object(
@@ -225,8 +228,8 @@ BEGIN
             WHEN c ->> 'type' ~ '^timestamp.*tz=' THEN 'timestamptz'
             WHEN c ->> 'type' ~ '^timestamp' THEN 'timestamp'
             ELSE 'text' END), ', ' ORDER BY n)
-        INTO columns FROM jsonb_array_elements(found -> 'columns') WITH ORDINALITY AS t(c, n);
-    RETURN QUERY EXECUTE format('SELECT * FROM jsonb_to_recordset($1) AS t(%s)', columns)
+        INTO columns FROM json_array_elements(found -> 'columns') WITH ORDINALITY AS t(c, n);
+    RETURN QUERY EXECUTE format('SELECT * FROM json_to_recordset($1) AS t(%s)', columns)
         USING found -> 'rows';
 EXCEPTION WHEN datatype_mismatch THEN
     RAISE EXCEPTION USING ERRCODE = '42804',
@@ -257,10 +260,10 @@ CREATE FUNCTION dpframe.dp_datasets() RETURNS TABLE (
     period text, largest_epsilon double precision, default_epsilon double precision, state text
 ) LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT d ->> 'name', d ->> 'about', d ->> 'protects',
-        ARRAY(SELECT jsonb_array_elements_text(d -> 'questions')), ARRAY(SELECT jsonb_array_elements_text(d -> 'levels')),
-        d -> 'bounds', ARRAY(SELECT jsonb_array_elements_text(d -> 'filters')), d ->> 'period',
-        (d -> 'largest')::double precision, (d -> 'default')::double precision, d ->> 'state'
-    FROM jsonb_array_elements(dpframe.answer(ARRAY['datasets'])) AS t(d)
+        ARRAY(SELECT json_array_elements_text(d -> 'questions')), ARRAY(SELECT json_array_elements_text(d -> 'levels')),
+        (d -> 'bounds')::jsonb, ARRAY(SELECT json_array_elements_text(d -> 'filters')), d ->> 'period',
+        (d ->> 'largest')::double precision, (d ->> 'default')::double precision, d ->> 'state'
+    FROM json_array_elements(dpframe.answer(ARRAY['datasets'])) AS t(d)
 $$;
 COMMENT ON FUNCTION dpframe.dp_datasets IS 'The data sets that you may ask, and what may be asked of them';
 
@@ -268,9 +271,9 @@ CREATE FUNCTION dpframe.dp_budget() RETURNS TABLE (
     data text, of text, epsilon double precision, delta double precision, spent_epsilon double precision,
     spent_delta double precision, left_epsilon double precision
 ) LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT d ->> 'name', b ->> 'of', (b -> 'epsilon')::double precision, (b -> 'delta')::double precision,
-        (b -> 'spent')::double precision, (b -> 'delta_spent')::double precision, (b -> 'left')::double precision
-    FROM jsonb_array_elements(dpframe.answer(ARRAY['datasets'])) AS t(d), jsonb_array_elements(d -> 'budget') AS u(b)
+    SELECT d ->> 'name', b ->> 'of', (b ->> 'epsilon')::double precision, (b ->> 'delta')::double precision,
+        (b ->> 'spent')::double precision, (b ->> 'delta_spent')::double precision, (b ->> 'left')::double precision
+    FROM json_array_elements(dpframe.answer(ARRAY['datasets'])) AS t(d), json_array_elements(d -> 'budget') AS u(b)
 $$;
 COMMENT ON FUNCTION dpframe.dp_budget IS 'What is left of each data set: your share, your group''s, and the total of everybody';
 
@@ -278,15 +281,15 @@ CREATE FUNCTION dpframe.dp_releases() RETURNS TABLE (
     data text, release text, "time" timestamptz, question text, arguments jsonb,
     epsilon double precision, delta double precision, yours boolean
 ) LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT d ->> 'name', r ->> 'release', (r ->> 'time')::timestamptz, r ->> 'question', r -> 'arguments',
-        (r -> 'epsilon')::double precision, (r -> 'delta')::double precision, (r -> 'yours')::boolean
-    FROM jsonb_array_elements(dpframe.answer(ARRAY['datasets'])) AS t(d),
-        jsonb_array_elements(dpframe.answer(ARRAY['datasets', d ->> 'name', 'releases'])) AS u(r)
+    SELECT d ->> 'name', r ->> 'release', (r ->> 'time')::timestamptz, r ->> 'question', (r -> 'arguments')::jsonb,
+        (r ->> 'epsilon')::double precision, (r ->> 'delta')::double precision, (r ->> 'yours')::boolean
+    FROM json_array_elements(dpframe.answer(ARRAY['datasets'])) AS t(d),
+        json_array_elements(dpframe.answer(ARRAY['datasets', d ->> 'name', 'releases'])) AS u(r)
 $$;
 COMMENT ON FUNCTION dpframe.dp_releases IS 'Every release that is stored, yours and those of others; whoever asks the same question gets it for nothing';
 
 CREATE FUNCTION dpframe.dp_receipt(tbl text, release text) RETURNS jsonb
 LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT dpframe.answer(ARRAY['datasets', tbl, 'releases', release]) -> 'receipt'
+    SELECT (dpframe.answer(ARRAY['datasets', tbl, 'releases', release]) -> 'receipt')::jsonb
 $$;
 COMMENT ON FUNCTION dpframe.dp_receipt IS 'The receipt of a release of a data set: what is promised, and its proof';

@@ -28,7 +28,7 @@ CREATE FUNCTION dpframe.dp_hhh(
 ) RETURNS TABLE (
     level integer, prefix text, residual double precision, count double precision, lower double precision, upper double precision
 ) LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT * FROM jsonb_to_recordset(dpframe.answer(ARRAY['datasets', "tbl", 'hhh'], json_build_object(
+    SELECT * FROM json_to_recordset(dpframe.answer(ARRAY['datasets', "tbl", 'hhh'], json_build_object(
         'hierarchy', dpframe.argument("hierarchy"),
         'epsilon', "epsilon",
         'delta', "delta",
@@ -215,7 +215,7 @@ CREATE FUNCTION dpframe.dp_tree_counts(
 ) RETURNS TABLE (
     level integer, prefix text, residual double precision, count double precision, lower double precision, upper double precision
 ) LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT * FROM jsonb_to_recordset(dpframe.answer(ARRAY['datasets', "tbl", 'tree_counts'], json_build_object(
+    SELECT * FROM json_to_recordset(dpframe.answer(ARRAY['datasets', "tbl", 'tree_counts'], json_build_object(
         'hierarchy', dpframe.argument("hierarchy"),
         'epsilon', "epsilon",
         'delta', "delta",

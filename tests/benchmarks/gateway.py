@@ -7,11 +7,13 @@ releases:
 * replays of one question, by 8 clients;
 * new small questions (``hhh`` of 10,000 rows in two columns, each with a threshold of its own);
 * the memory of the server before and after 10,000 replays and the new questions;
-* a rollup of 1e7 rows beside ``dp.rollup`` with a ledger, in turns, each a new release.
+* a rollup of 1e7 rows beside ``dp.rollup`` with a ledger, in turns, each a new release;
+* what a call costs more through PostgreSQL than over HTTP, once connected, where PostgreSQL is.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import statistics
@@ -19,6 +21,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +35,7 @@ from dpframe.ledger.store import read_totals
 from tests.benchmarks import bench
 
 TOKEN = "dpf_benchmark"
+WAREHOUSE = "dpf_warehouse"
 ADDRESS = "127.0.0.1:8733"
 
 POLICY = """
@@ -58,6 +62,10 @@ largest = 1.0
 [analyst.ann]
 token = "{token}"
 shares = {{ visits = 1e5, rows = 1e5 }}
+
+[analyst.warehouse]
+token = "{warehouse}"
+speaks_for = ["ann"]
 """
 
 QUESTION = {"hierarchy": "columns:a,b", "epsilon": 0.1, "delta": 1e-6, "threshold": 500}
@@ -183,6 +191,51 @@ def beside_library(folder: Path, turns: int) -> None:
     bench.row("added, s", f"{statistics.median(added):.3f}")
 
 
+def through_postgres(turns: int) -> None:
+    """Milliseconds of the same replays over HTTP, read as JSON, and through PostgreSQL."""
+    import psycopg
+
+    from dpframe.doors import postgres
+    from tests.engines import postgres as database
+
+    with database() as engine:
+        about = engine.connection.info
+        address = f"postgresql:///{about.dbname}?host={about.host}&user="
+        postgres.install(f"{address}tester", f"http://{ADDRESS}", WAREHOUSE)
+        engine.connection.execute("CREATE ROLE ann LOGIN")
+        engine.connection.execute("GRANT dpframe_analyst TO ann")
+        with psycopg.connect(f"{address}ann", autocommit=True) as db:
+            http = HTTPConnection(*ADDRESS.split(":"))
+            for data, by in (("visits", "columns:a,b"), ("rows", "columns:a,b,c")):
+                beside_http(db, http, data, by, turns)
+
+
+def beside_http(db: Any, http: HTTPConnection, data: str, by: str, turns: int) -> None:
+    """Time one question, through both doors in turns."""
+    asked = {"hierarchy": by, "epsilon": 0.5, "delta": 1e-6}
+    head = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    call = "SELECT * FROM dpframe.dp_hhh(%s, %s, epsilon := 0.5, delta := 1e-6)"
+    taken: list[tuple[float, float]] = []
+    for _ in range(turns + 1):
+        start = time.perf_counter()
+        http.request("POST", f"/api/datasets/{data}/hhh", json.dumps(asked), head)
+        rows = len(json.loads(http.getresponse().read())["rows"])
+        middle = time.perf_counter()
+        assert len(db.execute(call, (data, by)).fetchall()) == rows
+        taken.append((1000 * (middle - start), 1000 * (time.perf_counter() - middle)))
+    first, second = ([one[i] for one in taken[1:]] for i in (0, 1))
+    added = statistics.median(b - a for a, b in taken[1:])
+    bench.row(
+        f"{rows} rows: HTTP, PostgreSQL, added, ms",
+        *map(median_text, (first, second)),
+        f"{added:.1f}",
+    )
+
+
+def median_text(values: list[float]) -> str:
+    return f"{statistics.median(values):.1f}"
+
+
 def main() -> None:
     given = bench.options(folder=Path, releases=10_000, seconds=20, turns=5, rows=10_000_000)
     folder: Path = given.folder
@@ -195,7 +248,8 @@ def main() -> None:
         f"(hash(i, 3) % 100)::DOUBLE AS x FROM range({given.rows}) t(i)"
     )
     bench.write_rows(many, folder / "rows.parquet")
-    text = POLICY.format(address=ADDRESS, floor=0.01, token=hash_token(TOKEN))
+    hashes = {"token": hash_token(TOKEN), "warehouse": hash_token(WAREHOUSE)}
+    text = POLICY.format(address=ADDRESS, floor=0.01, **hashes)
     (folder / "policy.toml").write_text(text, "utf-8")
     fill(folder, given.releases)
     process = serve(folder)
@@ -209,6 +263,7 @@ def main() -> None:
         load(folder, "replays", new=False, start=500, seconds=given.seconds)
         bench.row("memory, MB", f"{before:.0f}", f"{after:.0f}", f"{resident(process):.0f}")
         beside_library(folder, given.turns)
+        through_postgres(40 * given.turns)
     finally:
         process.terminate()
         process.wait(60)
