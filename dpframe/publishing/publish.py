@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,13 +22,14 @@ from dpframe.common.progress import step
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError, ReleaseNameError
 from dpframe.ledger import Ledger, chosen_ledger, history, store
 from dpframe.ledger.forecast import BUSY
+from dpframe.publishing.postgres import database_of, is_postgres, replace_rows
 from dpframe.publishing.results_tables import (
     BUDGET,
     LEDGER_KEY,
     MARK,
     MEASURES,
     RELEASES,
-    Table,
+    Publication,
     budget_table,
     family_tables,
     measures_table,
@@ -291,14 +293,17 @@ def publish(
     book = chosen_ledger(ledger)
     if book is None:
         raise ParameterError("ledger is missing. Pass a dp.Ledger or its path.")
-    target = target_of(to, book)
     wanted = _names_to_publish(releases)
-    with publishing_lock(target):
-        old = check_owner(target, book)
-        tables, latest = _tables_to_publish(book, wanted)
-        files, database = _write_new_files(tables, latest, target, book)
-        replace_files(target, files, database, old)
-    shown: pd.DataFrame = tables[-1].rows.to_pandas()
+    if is_postgres(to):
+        read = partial(_publication, book, wanted, in_bytes=True)
+        made = replace_rows(database_of(to), book, read)
+    else:
+        target = target_of(to, book)
+        with publishing_lock(target):
+            old = check_owner(target, book)
+            made = _publication(book, wanted, in_bytes=False)
+            replace_files(target, *_write_new_files(made, target, book), old)
+    shown: pd.DataFrame = made.releases.rows.to_pandas()
     return shown
 
 
@@ -313,10 +318,8 @@ def _names_to_publish(releases: object) -> list[str] | None:
     return list(names)
 
 
-def _tables_to_publish(
-    ledger: Ledger, wanted: list[str] | None
-) -> tuple[list[Table], dict[str, Table]]:
-    """Return all tables, ``dp_budget`` and ``dp_releases`` last, and the table of each view."""
+def _publication(ledger: Ledger, wanted: list[str] | None, *, in_bytes: bool) -> Publication:
+    """Read what is to be published; ``in_bytes``: names have bytes to fit in."""
     with store.read_transaction(ledger.path, BUSY) as db:  # one state of the ledger
         summary, charges = history.summary_frame(db, ""), history.releases_frame(db)
     stored = [str(name) for name in charges.loc[charges["stored"], "release"]]
@@ -333,26 +336,27 @@ def _tables_to_publish(
                 f"releases ({asked!r}) names no release stored in the ledger.{hint}"
             )
     published = []
-    for name in name_tables(stored):  # all names, so that a choice of releases does not change them
+    # all names, so that a choice of releases does not change them
+    for name in name_tables(stored, in_bytes=in_bytes):
         if wanted is None or name.release in wanted:
             found = ledger.find(name.release)
             assert found is not None  # nothing is ever removed from a ledger
             published.append(published_release(found, name))
-    tables = [one.table for one in published]
-    latest = {one.names.view: one.table for one in published}  # oldest first: the newest stays
-    tables += family_tables(published)
-    measures = measures_table(published)
-    tables += [] if measures is None else [measures]
-    tables += [budget_table(summary, ledger.ledger_id), releases_table(published, charges)]
-    return tables, latest
+    return Publication(
+        published=published,
+        families=family_tables(published),
+        measures=measures_table(published),
+        budget=budget_table(summary, ledger.ledger_id),
+        releases=releases_table(published, charges),
+    )
 
 
-def _write_new_files(
-    tables: list[Table], latest: dict[str, Table], target: Target, ledger: Ledger
-) -> tuple[list[Path], Path]:
+def _write_new_files(made: Publication, target: Target, ledger: Ledger) -> tuple[list[Path], Path]:
     """Write the new files into the folder for new files: first Parquet, then DuckDB."""
     import pyarrow.parquet as pq  # not for `import dpframe`
 
+    tables = [*(one.table for one in made.published), *made.families, *made.shared]
+    latest = {view: one.table for view, one in made.latest.items()}
     files = []
     for table in tables:
         metadata = {**(table.rows.schema.metadata or {}), LEDGER_KEY: ledger.ledger_id.encode()}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpframe._version import __version__
 from dpframe.asking.measure_texts import ReleasedMeasure, receipt_measures
 from dpframe.common.texts import identifier, literal
 from dpframe.ledger import StoredResult
@@ -51,17 +52,17 @@ class TableNames:
         return self.release[len(self.family) :].lstrip(_APART) or None
 
 
-def name_tables(releases: Sequence[str]) -> list[TableNames]:
+def name_tables(releases: Sequence[str], *, in_bytes: bool = False) -> list[TableNames]:
     """Name the tables and views of releases, in the order of charges; later releases never change
-    the names of earlier ones."""
+    the names of earlier ones. ``in_bytes``: the longest name is counted in bytes of UTF-8."""
     taken: set[str] = set()
     shared: dict[str, tuple[str, str]] = {}
     out = []
     for release in releases:
-        table = free_name(identifier_of(release), taken)
+        table = free_name(identifier_of(release, in_bytes=in_bytes), taken)
         kin = family(release)
         if kin not in shared:
-            stem = identifier_of(kin)
+            stem = identifier_of(kin, in_bytes=in_bytes)
             shared[kin] = free_name(f"{stem}_latest", taken), free_name(f"{stem}_all", taken)
         view, whole = shared[kin]
         out.append(TableNames(release=release, family=kin, table=table, view=view, whole=whole))
@@ -81,20 +82,29 @@ def family(release: str) -> str:
     return stem if _LETTER.search(stem) else release
 
 
-def identifier_of(text: str) -> str:
+def identifier_of(text: str, *, in_bytes: bool = False) -> str:
     """Make an identifier: small letters and digits of any script, ``_`` for all other characters.
 
-    It begins with a letter.
+    It begins with a letter, and has at most 50 characters (``in_bytes``: 50 bytes of UTF-8).
 
     >>> [identifier_of(n) for n in ("IPs 2026/11", "Größe", "2026-11", "dp_budget", "?")]
     ['ips_2026_11', 'grösse', 'release_2026_11', 'release_dp_budget', 'release']
     """
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     kept = "".join(c if c.isalnum() or unicodedata.category(c)[0] == "M" else "_" for c in folded)
-    name = re.sub("_+", "_", kept).strip("_")[:LONGEST_NAME].rstrip("_")
+    cut = _first_bytes if in_bytes else _first_characters
+    name = cut(re.sub("_+", "_", kept).strip("_")).rstrip("_")
     if not name or not name[0].isalpha() or name.startswith(RESERVED):
-        name = f"release_{name}"[:LONGEST_NAME].rstrip("_")
+        name = cut(f"release_{name}").rstrip("_")
     return name
+
+
+def _first_characters(name: str) -> str:
+    return name[:LONGEST_NAME]
+
+
+def _first_bytes(name: str) -> str:
+    return name.encode()[:LONGEST_NAME].decode("utf-8", "ignore")
 
 
 def free_name(wanted: str, taken: set[str]) -> str:
@@ -227,13 +237,20 @@ class Table:
     comment: str
     meanings: tuple[str, ...]
 
-    def comment_statements(self, kind: str, name: str, before: str = "") -> list[str]:
-        """Return the statements that comment on this table, or on a view that shows it."""
-        on = [f"COMMENT ON {kind} {identifier(name)} IS {literal(before + self.comment)};"]
-        for column, meaning in zip(self.rows.column_names, self.meanings, strict=True):
-            where = f"{identifier(name)}.{identifier(column)}"
-            on.append(f"COMMENT ON COLUMN {where} IS {literal(meaning)};")
-        return on
+    def comment_statements(
+        self, kind: str, name: str, before: str = "", *, there: Mapping[str, str] | None = None
+    ) -> list[str]:
+        """Return the statements that comment on this table, or on a view that shows it, by its
+        quoted name; but not what is ``there`` already, by column, or by ``""`` for the table."""
+        said = {"": before + self.comment}
+        said |= dict(zip(self.rows.column_names, self.meanings, strict=True))
+        return [
+            f"COMMENT ON COLUMN {name}.{identifier(column)} IS {literal(text)};"
+            if column
+            else f"COMMENT ON {kind} {name} IS {literal(text)};"
+            for column, text in said.items()
+            if there is None or there.get(column) != text
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,6 +267,28 @@ class PublishedRelease:
         """The period of the release: from its receipt, or else from the end of its name."""
         period = self.facts.get("period")
         return self.names.numbers if period is None else str(period["text"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """All that is published of one state of a ledger: its releases, oldest first, and tables."""
+
+    published: Sequence[PublishedRelease]
+    families: Sequence[Table]
+    measures: Table | None
+    budget: Table
+    releases: Table
+
+    @property
+    def latest(self) -> dict[str, PublishedRelease]:
+        """The newest release of each family, by the name of its view."""
+        return {one.names.view: one for one in self.published}
+
+    @property
+    def shared(self) -> list[Table]:
+        """The tables of no single family, ``dp_budget`` and ``dp_releases`` last."""
+        measures = [] if self.measures is None else [self.measures]
+        return [*measures, self.budget, self.releases]
 
 
 def published_release(stored: StoredResult, names: TableNames) -> PublishedRelease:
@@ -381,7 +420,7 @@ def releases_table(published: Sequence[PublishedRelease], charges: pd.DataFrame)
         rows.append({column: own.get(column, facts.get(column)) for column, *_ in RELEASE_COLUMNS})
     return _table_from_rows(
         RELEASES,
-        f"{MARK}: one row a release, with its guarantee and receipt",
+        f"{MARK} {__version__}: one row a release, with its guarantee and receipt",
         rows,
         RELEASE_COLUMNS,
     )
@@ -413,16 +452,20 @@ def _table_from_rows(
     )
 
 
+NEWEST = "The newest of its family. "
+"""How comments on views of newest releases begin."""
+
+
 def results_script(tables: Sequence[Table], latest: dict[str, Table]) -> str:
     """Return the SQL that makes the views and all comments, once the tables exist."""
     statements = ["BEGIN;"]
     for table in tables:
-        statements += table.comment_statements("TABLE", table.name)
+        statements += table.comment_statements("TABLE", identifier(table.name))
     for view, table in latest.items():
         statements.append(
             f"CREATE VIEW {identifier(view)} AS SELECT * FROM {identifier(table.name)};"
         )
-        statements += table.comment_statements("VIEW", view, "The newest of its family. ")
+        statements += table.comment_statements("VIEW", identifier(view), NEWEST)
     return "\n".join([*statements, "COMMIT;"])
 
 
@@ -504,7 +547,7 @@ def _family_table(name: str, members: Sequence[PublishedRelease]) -> Table:
             column: pa.chunked_array([pa.array([text] * rows.num_rows, _TEXT)])
             for column, text in zip(FAMILY_COLUMNS, (one.stored.name, one.period), strict=True)
         }
-        renamed = _rename_reserved_columns(rows.column_names)
+        renamed = rename_reserved_columns(rows.column_names)
         for own, values, meaning in zip(renamed, rows.columns, one.table.meanings, strict=True):
             # DuckDB takes City and city for one column
             column = called.setdefault(own.casefold(), own)
@@ -529,7 +572,7 @@ def _family_table(name: str, members: Sequence[PublishedRelease]) -> Table:
     )
 
 
-def _rename_reserved_columns(columns: Sequence[str]) -> list[str]:
+def rename_reserved_columns(columns: Sequence[str]) -> list[str]:
     """Name a release's columns in the table: a name that is ours already gets ``_`` at its end."""
     taken = {column.casefold() for column in columns}
     out = []

@@ -526,11 +526,16 @@ TYPES: dict[int, Read] = {
 Other types are read as text."""
 
 
+def postgres_driver(what: str) -> Any:
+    """psycopg; ParameterError that says what needs it if it is not installed."""
+    missing = f"{what} needs psycopg. Run pip install 'dpframe[postgres]'."
+    return import_extra("psycopg", missing, ParameterError)
+
+
 def read_postgres(address: str, query: str) -> pa.Table:
     """The rows of a query of a PostgreSQL server. SourceError, which quotes no value, if the query
     cannot be read."""
-    missing = "a source in PostgreSQL needs psycopg. Run pip install 'psycopg[binary]'."
-    psycopg = import_extra("psycopg", missing, ParameterError)
+    psycopg = postgres_driver("a source in PostgreSQL")
     try:
         with psycopg.connect(address, client_encoding="UTF8", autocommit=False) as db:
             db.execute("SET TRANSACTION READ ONLY")

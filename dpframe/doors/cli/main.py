@@ -111,8 +111,9 @@ def _run_change(options: argparse.Namespace) -> int:
 def _run_publish(options: argparse.Namespace) -> int:
     publish = load_name("dpframe.publishing.publish", "publish")
     done = publish(options.ledger, options.to, releases=options.release)
+    to = load_name("dpframe.publishing.postgres", "shown_target")(options.to)
     columns = ["release", "table_name", "latest_view", "time"]
-    say(f"{done[columns].to_string(index=False)}\n\nwritten to {options.to}")
+    say(f"{done[columns].to_string(index=False)}\n\nwritten to {to}")
     return 0
 
 
@@ -346,7 +347,9 @@ COMMANDS = {
         "write named releases as tables for BI tools",
         _run_publish,
         option("--ledger", "the ledger that stores them", required=True),
-        option("--to", "the results file, for example out.duckdb", required=True),
+        option(
+            "--to", "the results file, such as out.duckdb, or postgresql://host/name", required=True
+        ),
         option("--release", "only this one; may be repeated", action="append"),
     ),
     "run": Command(

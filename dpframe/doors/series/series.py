@@ -51,6 +51,7 @@ from dpframe.errors import (
 from dpframe.ledger import Ledger
 from dpframe.ledger.store import is_unmade
 from dpframe.ledger.unfinished_draws import ResumingLedger, rehearsal
+from dpframe.publishing.postgres import database_of, is_postgres, shown_target
 from dpframe.publishing.publish import publish
 from dpframe.publishing.results_tables import identifier_of
 from dpframe.sources.frames import without_rows
@@ -406,7 +407,7 @@ class Series:
         A :class:`Ledger`, its path, or a mapping with ``path`` and the arguments that make a new
         ledger: ``epsilon``, ``delta``, ``accountant``, ``protects``.
     publish
-        The results file, as :func:`publish` takes it.
+        The results file or the address of a PostgreSQL server, as :func:`publish` takes it.
     pages
         A folder for one HTML page per report.
 
@@ -468,6 +469,8 @@ class Series:
             None if given is None else path_from_base(_as_path(name, given), base)
             for name, given in (("publish", publish), ("pages", pages))
         )
+        if is_postgres(self._publish):
+            database_of(str(self._publish))  # a wrong address stops a run before it draws
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -567,7 +570,7 @@ class Series:
         if self._publish is not None and ledger.names():
             try:
                 publish(ledger, self._publish)
-                published = self._publish
+                published = shown_target(self._publish)
             except DpframeError as error:
                 failures.append(str(error))
         for report in self._reports if self._pages is not None else ():

@@ -1,0 +1,684 @@
+"""Published results in a schema of PostgreSQL, of which every query sees one whole state.
+
+All changes are rows in one transaction. Tables of families, and those of no single family, keep
+their rows of releases that did not change. Views find their releases by rows: nothing that a reader
+may hold is made anew when a period comes.
+
+New columns and releases that are no longer published need locks that readers feel. They are taken
+in a span shorter than that after which PostgreSQL looks for deadlocks, or given back: so a reader
+that waits for us is never the one that PostgreSQL ends.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpframe.asking.measure_texts import receipt_measures
+from dpframe.common.texts import identifier, literal
+from dpframe.errors import LedgerError, ParameterError
+from dpframe.ledger import Ledger
+from dpframe.postprocess.shown_nodes import whole_microseconds
+from dpframe.publishing.results_tables import (
+    BUDGET,
+    FAMILY_COLUMNS,
+    MARK,
+    MEASURES,
+    NEWEST,
+    RELEASES,
+    Publication,
+    PublishedRelease,
+    Table,
+    rename_reserved_columns,
+)
+from dpframe.sources.sql_tables import ADDRESSES, postgres_driver
+
+SCHEMA = "dp_results"
+"""The schema of results, unless the address names another."""
+
+LONGEST = 63
+"""Bytes of a name in PostgreSQL."""
+
+WAITING = 60.0
+"""Seconds to wait for another process that publishes, or for readers of what gets new columns."""
+
+SPAN = 500
+"""Milliseconds in which all locks are taken that readers feel, at most."""
+
+AWAY = "10min"
+"""After which the server ends the transaction of a publisher of which nothing is heard."""
+
+OF_SYSTEM = {"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"}
+"""Names of columns that every table of PostgreSQL has."""
+
+TEXT, REAL, WHOLE = "text", "double precision", "bigint"
+
+COUNTED = {"residual", "count", "lower", "upper"}
+"""Columns that are numbers of real type, whatever was counted: a type depends on no row."""
+
+
+def is_postgres(to: object) -> bool:
+    """Whether results go to the address of a PostgreSQL server."""
+    return isinstance(to, str) and to.startswith(ADDRESSES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Database:
+    """Where results go: the address for the driver, the schema, and the address as it is shown,
+    without user and password."""
+
+    address: str = field(repr=False)
+    schema: str
+    shown: str
+
+
+def database_of(to: str) -> Database:
+    """Check an address and take the schema off it, without any connection."""
+    kind, _, rest = to.partition("://")
+    rest, _, query = rest.partition("?")
+    hosts, slash, name = rest.partition("/")
+    user, at, hosts = hosts.rpartition("@")
+    if "@" in f"{user}{name}{query}" or "#" in to or any(c.isspace() or c < " " for c in to):
+        raise ParameterError(
+            "to is an address that cannot be read. Write @, /, ?, # and spaces in a password as "
+            "%40, %2F, %3F, %23 and %20."
+        )
+    words = query.split("&") if query else []
+    schemas = [unquote(w.partition("=")[2]) for w in words if w.partition("=")[0] == "schema"]
+    schema = schemas[-1] if schemas else SCHEMA
+    shown = f"{kind}://{hosts}{slash}{name}?schema={schema}"
+    if not schema or len(schema.encode()) > LONGEST or "\0" in schema or schema.startswith("pg_"):
+        raise ParameterError(
+            f"to ({shown!r}) names no schema that can be made. Take a name of 1 to {LONGEST} bytes "
+            "that does not begin with pg_."
+        )
+    left = [word for word in words if word.partition("=")[0] != "schema"]
+    address = f"{kind}://{user}{at}{hosts}{slash}{name}{'?' if left else ''}{'&'.join(left)}"
+    return Database(address=address, schema=schema, shown=shown)
+
+
+def shown_target(to: str) -> str:
+    """Where results go, without user and password."""
+    return database_of(to).shown if is_postgres(to) else to
+
+
+def replace_rows(
+    database: Database, ledger: Ledger, read: Callable[[], Publication]
+) -> Publication:
+    """Make the schema show what ``read`` gives, in one transaction; ``read`` is called when no
+    other process publishes there.
+
+    Raises
+    ------
+    ParameterError
+        The server cannot be reached, or refuses; the schema holds something else; a column would
+        need another type. The old state is kept.
+    LedgerError
+        The schema shows results of another ledger.
+    """
+    driver = postgres_driver("publishing to PostgreSQL")
+    until = time.monotonic() + WAITING
+    while True:
+        with _connect(driver, database) as connection:
+            try:
+                with connection.transaction():
+                    return Schema(connection, driver, database, until).publish(ledger, read)
+            except driver.Error as raised:
+                error = raised
+                broken = connection.broken
+        # outside of the handler: no context holds the password
+        if not isinstance(error, _passing(driver)) or time.monotonic() > until:
+            raise ParameterError(_refusal(driver, database, error, broken))
+        time.sleep(random.uniform(0.05, 0.3))
+
+
+def _connect(driver: Any, database: Database) -> Any:
+    """A connection to the server, or a sentence why there is none."""
+    how = {"autocommit": True, "client_encoding": "UTF8", "prepare_threshold": None}
+    try:
+        told = driver.conninfo.conninfo_to_dict(database.address)
+        how |= {"connect_timeout": 10} if "connect_timeout" not in told else {}
+        return driver.connect(database.address, **how, fallback_application_name="dpframe")
+    except driver.ProgrammingError:
+        raise ParameterError(
+            "to is an address that PostgreSQL's library cannot read. Write it as "
+            "postgresql://user@host:port/database?schema=name."
+        ) from None
+    except driver.Error as raised:
+        link = getattr(raised, "pgconn", None)
+        last = str(raised).strip().splitlines()[-1].strip()
+    # outside of the handler: no context holds the password
+    state = driver.pq.PGconn.ping(database.address.encode())
+    secret = unquote((getattr(link, "password", None) or b"").decode("utf-8", "replace"))
+    why = last.replace(secret, "***") if secret else last
+    shown = f"to ({database.shown!r})"
+    if state == driver.pq.Ping.NO_RESPONSE:
+        raise ParameterError(
+            f"{shown}: no PostgreSQL server answers ({why}). Check host and port, or start it."
+        )
+    if state == driver.pq.Ping.REJECT:
+        raise ParameterError(
+            f"{shown}: the server starts, stops or has no free connection ({why}). Publish again "
+            "in a moment."
+        )
+    if getattr(link, "needs_password", False):
+        raise ParameterError(
+            f"{shown}: the server asks for a password. Put it into ~/.pgpass or PGPASSWORD."
+        )
+    raise ParameterError(
+        f"{shown}: the server does not let this user in ({why}). A password may be wrong or "
+        "expired: check user, password and database."
+    )
+
+
+def _passing(driver: Any) -> tuple[type[Exception], ...]:
+    """Errors after which the same publication can succeed: somebody made the same things, or
+    changed their rights, at the same moment."""
+    e = driver.errors
+    made = (e.UniqueViolation, e.DuplicateSchema, e.DuplicateTable, e.DuplicateObject)
+    return (*made, e.DeadlockDetected, e.SerializationFailure, e.InternalError_)
+
+
+def _refusal(driver: Any, database: Database, error: Any, broken: bool) -> str:
+    """A sentence of what the server said, and what to do."""
+    shown, e = f"to ({database.shown!r})", driver.errors
+    said = error.diag.message_primary or str(error).strip().partition("\n")[0]
+    if isinstance(error, e.LockNotAvailable):
+        return f"{shown} is being published by another process. Try again when it is done."
+    if isinstance(error, e.InsufficientPrivilege):
+        return (
+            f"{shown}: the role may not do this ({said}). Publish as the owner of the schema, or "
+            "grant CREATE."
+        )
+    if isinstance(error, e.ReadOnlySqlTransaction):
+        return (
+            f"{shown} is read-only ({said}). Publish to the primary server, by a role that writes."
+        )
+    if (error.sqlstate or "").startswith(("53", "58")):
+        return f"{shown}: the server has no room ({said}). Make room there and publish again."
+    if isinstance(error, e.DependentObjectsStillExist):
+        return f"{shown}: views of yours show what would go away ({said}). Drop them first."
+    if broken or error.sqlstate is None or error.sqlstate.startswith(("08", "57")):
+        return f"{shown}: the connection ended ({said}). Publish again: nothing is half done."
+    return f"{shown}: the server refuses ({error.sqlstate}: {said}). The old results are kept."
+
+
+# -- tables and their types ------------------------------------------------------------------------
+
+
+def _type_of(kind: pa.DataType, *, measured: bool) -> str | None:
+    """The type of a column; None if its rows are all NULL and tell none."""
+    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    if number:
+        return WHOLE if pa.types.is_integer(kind) and not measured else REAL
+    if pa.types.is_null(kind):
+        return None
+    if pa.types.is_boolean(kind):
+        return "boolean"
+    if pa.types.is_date(kind):
+        return "date"
+    if pa.types.is_timestamp(kind):
+        return f"timestamp {'with' if kind.tz else 'without'} time zone"
+    return "interval" if pa.types.is_duration(kind) else TEXT
+
+
+def _texts(values: pa.ChunkedArray) -> list[str | None]:
+    """Values as PostgreSQL reads them whatever the settings; it has no character zero."""
+    if pa.types.is_duration(values.type):
+        units = [f"{micros} microseconds" for micros in whole_microseconds(values).to_pylist()]
+        return [None if v is None else u for v, u in zip(values.to_pylist(), units, strict=True)]
+    texts = pc.replace_substring(values.cast(pa.large_string()), "\0", "\ufffd")
+    out: list[str | None] = texts.to_pylist()
+    return out
+
+
+def _column_name(name: str, there: Mapping[str, str]) -> str:
+    """A name that PostgreSQL takes: that of a column which is there already, in any case, or one of
+    at most 63 bytes, of which a digest keeps long ones apart."""
+    name = name.replace("\0", "\ufffd") or "_"
+    if len(name.encode()) > LONGEST:
+        start = name.encode()[: LONGEST - 9].decode("utf-8", "ignore")
+        name = f"{start}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    name = f"{name}_" if name in OF_SYSTEM else name
+    if name in there:
+        return name
+    return next((one for one in there if one.casefold() == name.casefold()), name)
+
+
+def _measured_columns(published: Iterable[PublishedRelease]) -> set[str]:
+    """Columns of families whose numbers have a real type."""
+    named = {c for one in published for m in receipt_measures(one.facts) for c in m.columns}
+    return COUNTED | set(rename_reserved_columns(sorted(named)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
+    """A table with names and types for PostgreSQL, and those columns that are not there yet."""
+
+    table: Table
+    types: dict[str, str]
+    names: dict[str, str]
+    added: tuple[str, ...]
+
+
+def fitted(table: Table, there: Mapping[str, str], measured: set[str]) -> Fitted:
+    """Fit a table to the columns that are there, by name and type."""
+    names, types = {}, {}
+    for column in table.rows.schema:
+        name = names[column.name] = _column_name(column.name, there)
+        old = there.get(name)
+        new = _type_of(column.type, measured=column.name in measured) or old or TEXT
+        if old not in (None, new, TEXT):
+            raise ParameterError(
+                f"column {name!r} of {table.name!r} is {old} and would become {new}. Give the "
+                "changed series another name, or publish to another schema."
+            )
+        types[name] = old or new
+    return Fitted(
+        table=replace(table, rows=table.rows.rename_columns(list(names.values()))),
+        types=types,
+        names=names,
+        added=tuple(name for name in types if name not in there),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """A view: what it shows of the table of a family, and its comments."""
+
+    table: Table
+    family: str
+    condition: str
+    before: str = ""
+
+
+# -- the schema ------------------------------------------------------------------------------------
+
+
+class Schema:
+    """The schema of results, inside the transaction that publishes."""
+
+    def __init__(self, connection: Any, driver: Any, database: Database, until: float) -> None:
+        self._db, self._driver, self._database, self._until = connection, driver, database, until
+        self._schema = database.schema
+
+    def publish(self, ledger: Ledger, read: Callable[[], Publication]) -> Publication:
+        """Bring the schema to the state that ``read`` gives."""
+        self._settle()
+        self._look()
+        self._take_over(ledger)
+        made = read()
+        measured = _measured_columns(made.published)
+        tables = {
+            table.name: fitted(table, self._columns.get(table.name, {}), measured)
+            for table in (*made.families, *made.shared)
+        }
+        views = self._views_of(made, tables)
+        old = self._listed()
+        self._check_names({*tables, *views}, old)
+        kept = self._unchanged(made, tables, views, old)
+        self._change_columns(tables, views, old)
+        for one in tables.values():
+            self._write(one, kept)
+        self._run(*(self._view(view) for name, view in views.items() if name not in self._columns))
+        self._comment(tables, views)
+        self._grant({*tables, *views})
+        return made
+
+    # -- what is there -----------------------------------------------------------------------------
+
+    def _rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        found: list[tuple[Any, ...]] = self._db.execute(statement, values or None).fetchall()
+        return found
+
+    def _run(self, *statements: str) -> None:
+        if statements:
+            self._db.execute(";\n".join(statements).replace("\0", "\ufffd"))
+
+    def _name(self, name: str) -> str:
+        return f"{identifier(self._schema)}.{identifier(name)}"
+
+    def _settle(self) -> None:
+        """Make what we say mean the same on every server, for every role and in every zone."""
+        self._run(
+            "SET TRANSACTION ISOLATION LEVEL READ COMMITTED",
+            "SET LOCAL search_path = pg_catalog, pg_temp",
+            "SET LOCAL standard_conforming_strings = on",
+            "SET LOCAL DateStyle = 'ISO, YMD'",
+            "SET LOCAL TimeZone = 'UTC'",
+            "SET LOCAL client_min_messages = warning",
+            "SET LOCAL statement_timeout = 0",
+            f"SET LOCAL idle_in_transaction_session_timeout = {literal(AWAY)}",
+            f"SET LOCAL lock_timeout = {self._left}",
+        )
+
+    @property
+    def _left(self) -> int:
+        """Milliseconds that are left to wait."""
+        return max(1, int(1000 * (self._until - time.monotonic())))
+
+    def _look(self) -> None:
+        """Read the columns, kinds and comments of what is in the schema."""
+        self._columns: dict[str, dict[str, str]] = {}
+        self._comments: dict[str, dict[str, str]] = {}
+        self._is_view: dict[str, bool] = {}
+        for name, kind, column, declared in self._rows(RELATIONS, self._schema):
+            self._is_view[name] = kind == "v"
+            columns = self._columns.setdefault(name, {})
+            columns |= {} if column is None else {column: declared}
+        for name, column, text in self._rows(COMMENTS, self._schema):
+            self._comments.setdefault(name, {})[column] = text
+
+    def _take_over(self, ledger: Ledger) -> None:
+        """Check that the schema is ours or empty, and wait for another publisher."""
+        is_ours = self._comments.get(RELEASES, {}).get("", "").startswith(MARK)
+        if not is_ours:
+            self._begin()
+        (owner,) = self._rows(OWNER, self._schema, RELEASES)
+        if owner[0] != owner[1]:  # everything keeps one owner
+            self._run(f"SET LOCAL ROLE {identifier(owner[0])}")
+        self._run(f"LOCK TABLE {self._name(RELEASES)} IN SHARE ROW EXCLUSIVE MODE")
+        self._look()
+        budget = self._name(BUDGET)
+        ids = self._rows(f"SELECT ledger_id FROM {budget}") if BUDGET in self._columns else []
+        if is_ours and not ids:
+            raise self._other_content(BUDGET)
+        if ids and ids[0][0] != ledger.ledger_id:
+            raise LedgerError(
+                f"to ({self._database.shown!r}) was published from another ledger than "
+                f"{str(ledger.path)!r}. Name another schema, or drop this one first."
+            )
+
+    def _begin(self) -> None:
+        """Make the schema and its list of releases, which the first publisher locks."""
+        there = self._rows(CONTENT, self._schema)
+        if any(name for (name,) in there):
+            raise self._other_content(there[0][0])
+        schema = identifier(self._schema)
+        if not there:
+            self._run(
+                f"CREATE SCHEMA {schema}",
+                f"COMMENT ON SCHEMA {schema} IS {literal(f'{MARK}: see {RELEASES}')}",
+            )
+        self._run(f"CREATE TABLE {self._name(RELEASES)} (release text PRIMARY KEY)")
+
+    def _other_content(self, name: str) -> ParameterError:
+        return ParameterError(
+            f"to ({self._database.shown!r}) holds {name!r}, which publishing did not make. Name "
+            "another schema at the end: ?schema=NAME."
+        )
+
+    def _listed(self) -> dict[str, dict[str, Any]]:
+        """What ``dp_releases`` says of each release that is there."""
+        if not {*LISTED} <= {*self._columns[RELEASES]}:
+            return {}
+        found = self._rows(f"SELECT {', '.join(LISTED)} FROM {self._name(RELEASES)}")
+        return {row[0]: dict(zip(LISTED, row, strict=True)) for row in found}
+
+    def _check_names(self, wanted: set[str], old: Mapping[str, Mapping[str, Any]]) -> None:
+        ours = {RELEASES, BUDGET, MEASURES, *_names_of(old)}
+        foreign = sorted((wanted & self._columns.keys()) - ours)
+        if foreign:
+            raise self._other_content(foreign[0])
+
+    # -- what is to be there -----------------------------------------------------------------------
+
+    def _views_of(self, made: Publication, tables: Mapping[str, Fitted]) -> dict[str, View]:
+        """The views of releases, and of the newest of each family."""
+        out, meanings = {}, {}
+        for one in made.published:
+            family = tables[one.names.whole]
+            called = {name.casefold(): column for name, column in family.names.items()}
+            own = rename_reserved_columns(one.table.rows.column_names)
+            columns = [called[name.casefold()] for name in own]
+            meanings[one.names.table] = dict(zip(columns, one.table.meanings, strict=True))
+            out[one.names.table] = View(
+                table=replace(one.table, rows=one.table.rows.rename_columns(columns)),
+                family=one.names.whole,
+                condition=f"release = {literal(one.stored.name)}",
+            )
+        for view, one in made.latest.items():
+            family = tables[one.names.whole]
+            columns = [name for name in family.types if name not in FAMILY_COLUMNS]
+            known = dict(zip(family.types, family.table.meanings, strict=True))
+            known |= meanings[one.names.table]
+            out[view] = View(
+                table=Table(
+                    name=view,
+                    rows=family.table.rows.select(columns),
+                    comment=one.table.comment,
+                    meanings=tuple(known[name] for name in columns),
+                ),
+                family=one.names.whole,
+                condition=f"release IN (SELECT r.release FROM {self._name(RELEASES)} AS r "
+                f"WHERE r.is_latest AND r.latest_view = {literal(view)})",
+                before=NEWEST,
+            )
+        return out
+
+    def _view(self, view: View) -> str:
+        """The statement that makes a view, or appends columns to one that is there."""
+        name = view.table.name
+        columns = dict.fromkeys([*self._columns.get(name, ()), *view.table.rows.column_names])
+        shown = ", ".join(map(identifier, columns))
+        return (
+            f"CREATE OR REPLACE VIEW {self._name(name)} AS SELECT {shown} "
+            f"FROM {self._name(view.family)} WHERE {view.condition}"
+        )
+
+    def _unchanged(
+        self,
+        made: Publication,
+        tables: Mapping[str, Fitted],
+        views: Mapping[str, View],
+        old: Mapping[str, Mapping[str, Any]],
+    ) -> set[str]:
+        """The releases whose rows are there, as this version of dpframe publishes them."""
+        self._counts = {name: self._count(name) for name in tables if name in self._columns}
+        if self._comments.get(RELEASES, {}).get("") != made.releases.comment:
+            return set()
+        counts, long = self._counts, made.measures
+        wanted = {} if long is None else _counts_of(long.rows["release"])
+        return {
+            name
+            for one in made.published
+            if (name := one.stored.name) in old
+            and old[name]["release_id"] == one.stored.release_id
+            and old[name]["all_table"] == one.names.whole
+            and counts.get(one.names.whole, {}).get(name, 0) == one.table.rows.num_rows
+            and counts.get(MEASURES, {}).get(name, 0) == wanted.get(name, 0)
+            and not {*views[one.names.table].table.rows.column_names, *FAMILY_COLUMNS}
+            & {*tables[one.names.whole].added}
+            and not (name in wanted and tables[MEASURES].added)
+        }
+
+    def _count(self, name: str) -> dict[str, int]:
+        """How many rows of each release a table has."""
+        if "release" not in self._columns[name]:
+            return {}
+        rows = self._rows(f"SELECT release, count(*) FROM {self._name(name)} GROUP BY release")
+        return {release: number for release, number in rows}
+
+    # -- changes -----------------------------------------------------------------------------------
+
+    def _change_columns(
+        self,
+        tables: Mapping[str, Fitted],
+        views: Mapping[str, View],
+        old: Mapping[str, Mapping[str, Any]],
+    ) -> None:
+        """Add columns, and drop what is no longer published: the changes that readers wait for."""
+        wider = {name: one for name, one in tables.items() if name in self._columns and one.added}
+        gone = (_names_of(old) & self._columns.keys()) - {*tables, *views}
+        shown = [
+            view
+            for name, view in views.items()
+            if name in self._columns and {*view.table.rows.column_names} - {*self._columns[name]}
+        ]
+        gone_views = sorted(name for name in gone if self._is_view[name])
+        gone_tables = sorted(gone - {*gone_views})
+        self._lock([*gone_views, *(v.table.name for v in shown)], [*gone_tables, *wider])
+        for kind, names in (("VIEW", gone_views), ("TABLE", gone_tables)):
+            if names:
+                self._run(f"DROP {kind} {', '.join(map(self._name, names))}")
+        for name, one in wider.items():
+            added = (f"ADD COLUMN {identifier(c)} {one.types[c]}" for c in one.added)
+            self._run(f"ALTER TABLE {self._name(name)} {', '.join(added)}")
+        self._run(*map(self._view, shown))
+
+    def _lock(self, views: Sequence[str], tables: Sequence[str]) -> None:
+        """Hold every lock that readers feel, all of them taken within one short span.
+
+        A reader that waits for one of them while we wait for one of its own would be ended as a
+        deadlock, if both lasted for ``deadlock_timeout``. Views come first, as for readers.
+        """
+        if not views and not tables:
+            return
+        ((patience,),) = self._rows(PATIENCE)
+        steps = [
+            f"ALTER VIEW {self._name(name)} ALTER COLUMN "
+            f"{identifier(next(iter(self._columns[name])))} DROP DEFAULT"  # has none: only a lock
+            for name in views
+        ]
+        steps += [f"LOCK TABLE {self._name(name)} IN ACCESS EXCLUSIVE MODE" for name in tables]
+        block = literal(f"BEGIN {' '.join(f'{step};' for step in steps)} END")
+        while True:
+            try:
+                with self._db.transaction():
+                    self._run(f"SET LOCAL statement_timeout = {min(SPAN, patience // 2)}")
+                    self._run(f"DO {block}")
+                    self._run("SET LOCAL statement_timeout = 0")
+                    return
+            except self._driver.errors.QueryCanceled:
+                pass
+            if time.monotonic() > self._until:
+                raise ParameterError(
+                    f"to ({self._database.shown!r}): readers keep open what gets new columns or "
+                    "goes away. End their transactions, then publish again."
+                )
+            time.sleep(random.uniform(0.1, 0.5))
+
+    def _write(self, one: Fitted, kept: set[str]) -> None:
+        """Make a table if it is missing, and replace rows that differ; ``kept`` are the releases
+        whose rows stay."""
+        name, rows = one.table.name, one.table.rows
+        where = self._name(name)
+        if name not in self._columns:
+            columns = ", ".join(f"{identifier(c)} {kind}" for c, kind in one.types.items())
+            self._run(f"CREATE TABLE {where} ({columns})")
+            if "release" in one.types:
+                self._run(f"CREATE INDEX ON {where} (release)")
+        if name in (RELEASES, BUDGET):
+            new = self._differing(one)
+        else:
+            same = pa.array(sorted(kept), rows["release"].type)
+            new = pc.invert(pc.is_in(rows["release"], value_set=same))
+            stale = sorted(self._counts.get(name, {}).keys() - kept)
+            if stale:
+                self._db.execute(f"DELETE FROM {where} WHERE release = ANY(%s)", (stale,))
+        rows = rows.filter(new)
+        if not rows.num_rows:
+            return
+        columns = ", ".join(map(identifier, one.types))
+        with (
+            self._db.cursor() as cursor,
+            cursor.copy(f"COPY {where} ({columns}) FROM STDIN") as copy,
+        ):
+            for row in zip(*map(_texts, rows.columns), strict=True):
+                copy.write_row(row)
+
+    def _differing(self, one: Fitted) -> pa.Array:
+        """Delete the rows of a table that are not to be there, and tell which are to come."""
+        name = self._name(one.table.name)
+        columns = ", ".join(map(identifier, one.types))
+        there = {repr(row[1:]): row[0] for row in self._rows(f"SELECT ctid, {columns} FROM {name}")}
+        wanted = [repr(row) for row in zip(*map(_values, one.table.rows.columns), strict=True)]
+        stale = [there[row] for row in there.keys() - {*wanted}]
+        if stale:
+            self._db.execute(f"DELETE FROM {name} WHERE ctid = ANY(%s::tid[])", (stale,))
+        return pa.array([row not in there for row in wanted], pa.bool_())
+
+    def _comment(self, tables: Mapping[str, Fitted], views: Mapping[str, View]) -> None:
+        said = []
+        for name, one in tables.items():
+            there = self._comments.get(name, {})
+            said += one.table.comment_statements("TABLE", self._name(name), there=there)
+        for name, view in views.items():
+            there = self._comments.get(name, {})
+            said += view.table.comment_statements(
+                "VIEW", self._name(name), view.before, there=there
+            )
+        self._run(*said)
+
+    def _grant(self, names: set[str]) -> None:
+        """Let whoever may select ``dp_releases`` select everything else."""
+        holders: dict[str, set[str]] = {}
+        for name, role in self._rows(RIGHTS, self._schema):
+            holders.setdefault(role, set()).add(name)
+        for role, named in sorted(holders.items()):
+            lacking = sorted(names - named)
+            if RELEASES in named and lacking:
+                self._run(f"GRANT SELECT ON {', '.join(map(self._name, lacking))} TO {role}")
+
+
+def _names_of(listed: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    keys = ("table_name", "latest_view", "all_table")
+    return {row[key] for row in listed.values() for key in keys}
+
+
+def _counts_of(values: pa.ChunkedArray) -> dict[str, int]:
+    return {each["values"]: each["counts"] for each in pc.value_counts(values).to_pylist()}
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """Values as the driver gives them back."""
+    return _texts(column) if _type_of(column.type, measured=False) == TEXT else column.to_pylist()
+
+
+LISTED = ("release", "release_id", "table_name", "latest_view", "all_table")
+
+OF_SCHEMA = """FROM pg_catalog.pg_class c
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname = %s"""
+
+KINDS = "c.relkind IN ('r', 'v', 'm', 'p', 'f', 'S')"
+
+RELATIONS = f"""
+SELECT c.relname, c.relkind::text, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod)
+{OF_SCHEMA}
+LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+WHERE {KINDS} ORDER BY c.relname, a.attnum"""
+
+COMMENTS = f"""
+SELECT c.relname, coalesce(a.attname::text, ''), d.description {OF_SCHEMA}
+JOIN pg_catalog.pg_description d ON d.objoid = c.oid
+AND d.classoid = 'pg_catalog.pg_class'::pg_catalog.regclass
+LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.objsubid
+AND d.objsubid > 0"""
+
+CONTENT = f"""
+SELECT found.name FROM pg_catalog.pg_namespace n LEFT JOIN (
+SELECT c.relname::text AS name, c.relnamespace AS home FROM pg_catalog.pg_class c WHERE {KINDS}
+UNION ALL SELECT p.proname, p.pronamespace FROM pg_catalog.pg_proc p
+) AS found ON found.home = n.oid WHERE n.nspname = %s ORDER BY 1"""
+"""SQL for what is in a schema: one row without a name if it is empty, none if it is missing."""
+
+OWNER = (
+    f"SELECT pg_catalog.pg_get_userbyid(c.relowner), current_user {OF_SCHEMA} WHERE c.relname = %s"
+)
+
+PATIENCE = "SELECT setting::int FROM pg_catalog.pg_settings WHERE name = 'deadlock_timeout'"
+
+RIGHTS = f"""
+SELECT c.relname, coalesce(pg_catalog.quote_ident(r.rolname), 'PUBLIC') {OF_SCHEMA}
+CROSS JOIN LATERAL pg_catalog.aclexplode(c.relacl) AS rights
+LEFT JOIN pg_catalog.pg_roles r ON r.oid = rights.grantee
+WHERE {KINDS} AND rights.privilege_type = 'SELECT' AND rights.grantee <> c.relowner
+AND (rights.grantee = 0 OR r.oid IS NOT NULL)"""
