@@ -466,3 +466,11 @@ def _worth_of_unit(
     steps = Steps(float(facts["lower"]), float(facts["upper"]))
     low, high = (Fraction(end) / Fraction(10) ** steps.decimals for end in (steps.low, steps.high))
     return min(low, Fraction(0)) * own, max(high, Fraction(0)) * own
+
+
+def check_together(before: Side, after: Side, simultaneous: bool) -> None:
+    """Raise ParameterError if intervals should all hold together (``simultaneous``) and do not,
+    whatever their confidence."""
+    for side in (before, after):
+        if simultaneous and side.selected:
+            raise ParameterError(f"simultaneous=True does not hold: {side.selected}.")

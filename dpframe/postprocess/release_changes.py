@@ -30,9 +30,9 @@ from dpframe.common.calls import shown_value
 from dpframe.common.digest import CHANGE, seal_frame
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import OTHER
-from dpframe.postprocess.change_ends import ChangeEnds, joint_ends, shown_ends
 from dpframe.postprocess.change_sides import Place, Side, node_place, side_of
 from dpframe.postprocess.joint_noise import PlanAgain
+from dpframe.postprocess.selection_intervals import ChangeEnds, joint_ends, shown_ends
 from dpframe.postprocess.shown_nodes import (
     MeasureColumns,
     ShownNodes,

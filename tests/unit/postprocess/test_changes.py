@@ -23,7 +23,7 @@ from dpframe.counts import CountTree
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import halves, laplace_table
-from dpframe.postprocess import change_ends
+from dpframe.postprocess import selection_intervals
 from dpframe.postprocess.change_sides import Side
 from dpframe.postprocess.joint_noise import Noise, difference_half_width
 from dpframe.postprocess.release_changes import NUMBERS, change_frame
@@ -239,7 +239,7 @@ def test_intervals_hold_each_on_its_own(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["hhh", "listed"])
 def test_noise_that_is_forgotten_is_noticed(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted bug: the same check rejects half of the variance."""
-    monkeypatch.setattr(change_ends, "difference_half_width", one_noise)
+    monkeypatch.setattr(selection_intervals, "difference_half_width", one_noise)
     assert part_missed(kind) > MOST
 
 
