@@ -75,15 +75,50 @@ class ShareEnds:
     rest: tuple[Real, Real] | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NodeShares:
+    """What part of the row at ``whose`` (-1: of none) each is, with its interval; NaN: unknown."""
+
+    measure: str
+    whose: NDArray[np.int64]
+    ends: ShareEnds
+    numbers: tuple[Real, Real, Real]
+
+
 def share_frame(
     frame: pd.DataFrame, receipt: Mapping[str, Any], *, of: object, measure: object
 ) -> pd.DataFrame:
     """``result.dp.share``; see :meth:`dpframe.doors.result_methods.ResultMethods.share`."""
     nodes = shown_nodes(frame, receipt, "share")
+    found = node_shares(nodes, of=of, measure=measure)
+    check_column_clash(nodes.frame, NAMES, "share")
+    names = ("level", "prefix", *nodes.hierarchy.label_columns)
+    kept = [column for column in names if column in nodes.frame]
+    out = nodes.frame[[*kept, nodes.measures[found.measure].value]].copy()
+    prefixes = nodes.nodes["prefix"].astype(object).to_numpy()
+    from dpframe.postprocess.level_values import text_column  # loads pandas
+
+    above = pa.array([prefixes[at] if at >= 0 else None for at in found.whose], pa.string())
+    out["of"] = text_column(above).set_axis(out.index)
+    out["share"], out["share_lower"], out["share_upper"] = found.numbers
+    confidence = found.ends.confidence
+    out.attrs[SHARE] = {
+        "measure": found.measure,
+        "of": of,
+        "confidence": confidence,
+        "how": found.ends.how,
+        "intervals": f"share_lower and share_upper hold the true share with confidence "
+        f"{confidence:g}, each on its own, where those of the release hold: {receipt['intervals']}",
+        "release": receipt.get("release") or receipt.get("release_id"),
+    }
+    return out
+
+
+def node_shares(nodes: ShownNodes, *, of: object, measure: object) -> NodeShares:
+    """Shares of the parent or of the total; ParameterError where they have no meaning."""
+    receipt = nodes.receipt
     if receipt.get("adds_up") is False:
-        shares = "contribution='share'"
-        if receipt["mechanism"] == "rounds":
-            shares += " and no mechanism"
+        shares = f"contribution='share'{' and no mechanism' * (receipt['mechanism'] == 'rounds')}"
         raise ParameterError(
             "contribution is 'items', where a node is no part of the one above it. Release with "
             f"{shares}, or without user."
@@ -104,32 +139,11 @@ def share_frame(
             f"measure ({name!r}) counts every user anew at each level: a node is no part of the "
             "one above it. Ask for the share of a count or a sum."
         )
-    check_column_clash(nodes.frame, NAMES, "share")
     whose = _share_bases(nodes, of)
-    found = _share_ends(nodes, name, columns, whose)
-    value, lower, upper = _share_quotients(
-        nodes.numbers(columns.value), found, whose, nested=_is_nested(nodes, name, columns)
-    )
-    labels = [column for column in nodes.hierarchy.label_columns if column in nodes.frame]
-    kept = [column for column in ("level", "prefix") if column in nodes.frame]
-    out = nodes.frame[[*kept, *labels, columns.value]].copy()
-    prefixes = nodes.nodes["prefix"].astype(object).to_numpy()
-    from dpframe.postprocess.level_values import text_column  # loads pandas
-
-    above = pa.array([prefixes[place] if place >= 0 else None for place in whose], pa.string())
-    out["of"] = text_column(above).set_axis(out.index)
-    out["share"], out["share_lower"], out["share_upper"] = value, lower, upper
-    out.attrs[SHARE] = {
-        "measure": name,
-        "of": of,
-        "confidence": found.confidence,
-        "how": found.how,
-        "intervals": f"share_lower and share_upper hold the true share with confidence "
-        f"{found.confidence:g}, each on its own, where those of the release hold: "
-        f"{receipt['intervals']}",
-        "release": receipt.get("release") or receipt.get("release_id"),
-    }
-    return out
+    ends = _share_ends(nodes, name, columns, whose)
+    nested, values = is_nested(nodes, name, columns), nodes.numbers(columns.value)
+    numbers = _share_quotients(values, ends, whose, nested=nested)
+    return NodeShares(measure=name, whose=whose, ends=ends, numbers=numbers)
 
 
 def _share_bases(nodes: ShownNodes, of: object) -> NDArray[np.int64]:
@@ -203,7 +217,7 @@ def _ends_by_parts(
     )
 
 
-def _is_nested(nodes: ShownNodes, name: str, columns: MeasureColumns) -> bool:
+def is_nested(nodes: ShownNodes, name: str, columns: MeasureColumns) -> bool:
     """Whether 0 <= C <= P is certain: for counts, and for sums of values that are not negative."""
     if columns.kind != "sum":
         return True
