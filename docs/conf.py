@@ -62,7 +62,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
 ]
-exclude_patterns = ["**/.ipynb_checkpoints"]
+exclude_patterns = ["**/.ipynb_checkpoints", "bi"]  # files to take, not pages
 nitpicky = False
 suppress_warnings = ["myst.header"]  # a decision has no heading below its title
 

@@ -1,0 +1,9 @@
+export default {
+  title: "Sales",
+  root: "src",
+  globalStylesheets: [], // no fonts from elsewhere
+  sidebar: false,
+  toc: false,
+  pager: false,
+  footer: ""
+};
