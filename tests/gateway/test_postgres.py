@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -20,7 +23,9 @@ from dpframe.doors.cli.main import main
 from dpframe.doors.sql.macros import macro_folder
 from dpframe.errors import ParameterError, SourceError
 from tests import engines
-from tests.gateway.conftest import ANN, Served, start
+from tests.gateway.conftest import ANN, FLIGHTS, Served, free_port, start
+from tests.gateway.test_documents import HERE, PORT, typed
+from tests.integration.test_docs import blocks
 
 WAREHOUSE = "dpf_warehouse"
 
@@ -56,6 +61,8 @@ class Database:
             db.execute(statement)
         return raised.value.diag
 
+
+PAGE = (Path(__file__).parents[2] / "docs" / "postgres.md").read_text("utf-8")
 
 ROLES = """
 DO $$ BEGIN
@@ -355,3 +362,38 @@ def test_a_deputy_speaks_for_whom_the_policy_says_alone(database: Database) -> N
     assert status(WAREHOUSE, "ben") == status(WAREHOUSE, "Ann") == status(WAREHOUSE, "") == 403
     assert status(ANN, "eve") == status(ANN, "ann") == 403
     assert status("dpf_wrong", "ann") == 401
+
+
+def test_the_page_typed_as_printed(tmp_path: Path) -> None:
+    """Law: nothing fails, and what the page says comes out does; only the port is another."""
+    shutil.copy(FLIGHTS, tmp_path / "flights.parquet")
+    with engines.postgres() as engine:
+        about = engine.connection.info
+        named = {"PGHOST": about.host, "PGUSER": "tester", "PGDATABASE": about.dbname}
+        known = "SELECT count(*) FROM pg_roles WHERE rolname = 'ann'"
+        found = [block for block in blocks(PAGE) if block.runs]
+        script = typed([block for block in found if block.language != "text"])
+        if engine.connection.execute(known).fetchone() == (1,):  # of an earlier test
+            script = script.replace('-c "CREATE ROLE ann LOGIN" ', "")
+        done = subprocess.run(
+            ["bash", "-c", script.replace(PORT, str(free_port()))],
+            cwd=tmp_path,
+            env={**os.environ, **named, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path[:1]])},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=240,
+        )
+    assert done.returncode == 0, done.stdout
+    assert not re.search("ERROR|Traceback", done.stdout), done.stdout
+    spent = re.search(r"flights \| your share \| +(\S+) \| +(\S+)", done.stdout)
+    assert spent is not None
+    assert spent.groups() == ("2", "0"), done.stdout
+
+
+def test_every_state_is_in_the_table() -> None:
+    """Law: those that the functions give, and no other of ours."""
+    text = (macro_folder() / "postgres" / "gateway.sql").read_text("utf-8")
+    given = set(re.findall(r"(?:THEN|ELSE|ERRCODE =) '(\w{5})'", text)) - {"42710", "42P06"}
+    told = set(re.findall(r"`(\w{5})`", PAGE.partition("| SQLSTATE |")[2].partition("## Run")[0]))
+    assert told == given | {"22P02"}
