@@ -47,6 +47,9 @@ OTHER = "<other>"
 ROOT = "*"
 """Label of level 0, everything."""
 
+ALL, REST, MISSING = "(all)", "(the rest)", "(missing)"
+"""What people read of everything, of what no other row has, and of missing or malformed values."""
+
 MAX_HEIGHT = 128
 
 MAX_DOMAIN_BITS = 20

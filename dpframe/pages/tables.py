@@ -30,6 +30,7 @@ from dpframe.common.digest import CHANGE, RECEIPT, frame_state
 from dpframe.common.texts import fold_rows, visible
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy, as_hierarchies
+from dpframe.hierarchy._base import ALL, REST
 from dpframe.measures.measure import BINS_END
 from dpframe.pages.page_parts import (
     confidence_percent,
@@ -49,9 +50,6 @@ from dpframe.postprocess.shown_nodes import (
 
 if TYPE_CHECKING:
     import pandas as pd
-
-ALL, REST = "(all)", "(the rest)"
-"""The label of everything, and of what no other row of disjoint cells has."""
 
 INDENT = "\u2003"
 """An em space: it stays where a style sheet is lost, and in what is copied."""

@@ -27,6 +27,7 @@ from dpframe.common.texts import identifier, literal
 from dpframe.errors import LedgerError, ParameterError
 from dpframe.ledger import Ledger
 from dpframe.postprocess.shown_nodes import whole_microseconds
+from dpframe.publishing.chart_columns import free_columns
 from dpframe.publishing.results_tables import (
     BUDGET,
     FAMILY_COLUMNS,
@@ -37,7 +38,7 @@ from dpframe.publishing.results_tables import (
     Publication,
     PublishedRelease,
     Table,
-    rename_reserved_columns,
+    FAMILY_COLUMNS as _F,
 )
 from dpframe.sources.sql_tables import ADDRESSES, postgres_driver
 
@@ -256,7 +257,7 @@ def _column_name(name: str, there: Mapping[str, str]) -> str:
 def _measured_columns(published: Iterable[PublishedRelease]) -> set[str]:
     """Columns of families whose numbers have a real type."""
     named = {c for one in published for m in receipt_measures(one.facts) for c in m.columns}
-    return COUNTED | set(rename_reserved_columns(sorted(named)))
+    return COUNTED | set(free_columns(sorted(named), _F))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -437,7 +438,7 @@ class Schema:
         for one in made.published:
             family = tables[one.names.whole]
             called = {name.casefold(): column for name, column in family.names.items()}
-            own = rename_reserved_columns(one.table.rows.column_names)
+            own = free_columns(one.table.rows.column_names, _F)
             columns = [called[name.casefold()] for name in own]
             meanings[one.names.table] = dict(zip(columns, one.table.meanings, strict=True))
             out[one.names.table] = View(

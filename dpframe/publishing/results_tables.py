@@ -19,6 +19,17 @@ from dpframe.common.texts import identifier, literal
 from dpframe.ledger import StoredResult
 from dpframe.measures.measure import AT_BOUND_END, BINS_END
 from dpframe.postprocess.shown_nodes import whole_microseconds
+from dpframe.publishing.chart_columns import (
+    BEGIN,
+    CHART_COLUMNS,
+    MEANINGS,
+    ChartColumns,
+    chart_columns,
+    chart_meanings,
+    free_columns,
+    period_bounds,
+    period_starts,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -202,7 +213,12 @@ MEASURE_COLUMNS: Columns = (
     ("release_id", _TEXT, "Random id of the release"),
     ("level", _WHOLE, "Level of the node: 0 is everything"),
     ("prefix", _TEXT, "Label of the node; * is everything, <invalid> what is missing"),
-    ("measure", _TEXT, "Name of the measure, as its column in the table of the release"),
+    (
+        "measure",
+        _TEXT,
+        "Name of the measure, as its column in the table of the release; that has _ behind its "
+        "name if the table has a column of that name already",
+    ),
     (
         "kind",
         _TEXT,
@@ -219,11 +235,18 @@ MEASURE_COLUMNS: Columns = (
     ("value", _REAL, "Noisy value; may be negative; NULL where nothing is known"),
     ("lower", _REAL, "Lower end of its interval, which does not cover what bounds cut"),
     ("upper", _REAL, "Upper end of its interval, which does not cover what bounds cut"),
+    ("family", _TEXT, "The name of the release without the numbers at its end"),
+    ("period", _TEXT, "The period that was counted, or the numbers at the end of the name"),
+    ("period_start", pa.timestamp("us"), BEGIN),
+    ("label", _TEXT, MEANINGS["label"]),
+    ("parent", _TEXT, MEANINGS["parent"]),
+    ("is_rest", pa.bool_(), MEANINGS["is_rest"]),
 )
 
 FAMILY_COLUMNS = {
     "release": "Name of the release in the ledger",
     "period": "The period that was counted, or the numbers at the end of the name of the release",
+    "period_start": BEGIN,
 }
 """Columns that a table of a family has beside those of its releases, with their meanings."""
 
@@ -261,6 +284,9 @@ class PublishedRelease:
     stored: StoredResult
     facts: Mapping[str, Any]
     table: Table
+    chart: ChartColumns
+    called: Mapping[str, str]
+    """The names of the released columns in the table."""
 
     @property
     def period(self) -> str | None:
@@ -293,15 +319,33 @@ class Publication:
 
 def published_release(stored: StoredResult, names: TableNames) -> PublishedRelease:
     """Make the table of a release from its stored frame."""
-    rows, facts = stored.to_arrow(), json.loads(stored.receipt)
+    released, facts = stored.to_arrow(), json.loads(stored.receipt)
+    chart = chart_columns(stored, released, facts)
+    own = free_columns(released.column_names, CHART_COLUMNS)
+    rows = released.rename_columns(own)
+    for column, values in chart.columns.items():
+        rows = rows.append_column(column, values)
+    known = chart_meanings(
+        [] if chart.share is None else [chart.share], str(facts.get("intervals"))
+    )
     table = Table(
         name=names.table,
         rows=rows,
         comment=f"Release {stored.name!r}: {facts.get('guarantee')}. Hierarchy "
         f"{facts.get('hierarchy')}, {facts.get('time')}. Its receipt is in {RELEASES}",
-        meanings=_column_meanings(rows.schema, facts),
+        meanings=(
+            *_column_meanings(released.schema, facts),
+            *(known[column] for column in chart.columns),
+        ),
     )
-    return PublishedRelease(names=names, stored=stored, facts=facts, table=table)
+    return PublishedRelease(
+        names=names,
+        stored=stored,
+        facts=facts,
+        table=table,
+        chart=chart,
+        called=dict(zip(released.column_names, own, strict=True)),
+    )
 
 
 def _column_meanings(schema: pa.Schema, facts: Mapping[str, Any]) -> tuple[str, ...]:
@@ -494,10 +538,13 @@ def measures_table(published: Sequence[PublishedRelease]) -> Table | None:
     parts = []
     for one in published:
         rows = one.table.rows
+        bounds = period_bounds(one.facts, one.names.numbers)
         for measure in receipt_measures(one.facts):
-            value, lower, upper = measure.columns
-            own = {"level": "level", "prefix": "prefix", "value": value}
-            own |= {"lower": lower, "upper": upper}
+            ends = [one.called[column] for column in measure.columns]
+            own = dict(zip(("value", "lower", "upper"), ends, strict=True))
+            own |= {
+                name: name for name in ("level", "prefix", *MEANINGS) if name in rows.schema.names
+            }
             shared = {
                 "release": one.stored.name,
                 "table_name": one.names.table,
@@ -507,11 +554,14 @@ def measures_table(published: Sequence[PublishedRelease]) -> Table | None:
                 "source_column": measure.of,
                 "unit": _long_unit(measure, one.facts),
                 "adds_up": measure.adds_up,
+                "family": one.names.family,
+                "period": one.period,
+                "period_start": None if bounds is None else bounds[0],
             }
             columns = [
                 _long_column(rows[own[name]], kind)
                 if name in own
-                else pa.chunked_array([pa.array([shared[name]] * rows.num_rows, kind)])
+                else pa.chunked_array([pa.array([shared.get(name)] * rows.num_rows, kind)])
                 for name, kind, _ in MEASURE_COLUMNS
             ]
             parts.append(pa.table(columns, schema=schema))
@@ -541,18 +591,27 @@ def _family_table(name: str, members: Sequence[PublishedRelease]) -> Table:
     parts: list[dict[str, pa.ChunkedArray]] = []
     called = {column: column for column in FAMILY_COLUMNS}
     meanings = dict(FAMILY_COLUMNS)
+    begins = period_starts(period_bounds(one.facts, one.names.numbers) for one in members)
     for one in members:
         rows = one.table.rows
+        same = (
+            pa.array([one.stored.name], _TEXT),
+            pa.array([one.period], _TEXT),
+            begins.slice(len(parts), 1),
+        )
         part = {
-            column: pa.chunked_array([pa.array([text] * rows.num_rows, _TEXT)])
-            for column, text in zip(FAMILY_COLUMNS, (one.stored.name, one.period), strict=True)
+            column: pa.chunked_array([pa.repeat(value[0], rows.num_rows)])
+            for column, value in zip(FAMILY_COLUMNS, same, strict=True)
         }
-        renamed = rename_reserved_columns(rows.column_names)
+        renamed = free_columns(rows.column_names, FAMILY_COLUMNS)
         for own, values, meaning in zip(renamed, rows.columns, one.table.meanings, strict=True):
             # DuckDB takes City and city for one column
             column = called.setdefault(own.casefold(), own)
             part[column], meanings[column] = values, meaning
         parts.append(part)
+    shares = [one.chart.share for one in members if one.chart.share is not None]
+    told = chart_meanings(shares, "where lower and upper of the release hold")
+    meanings |= {column: told[column] for column in meanings if column in told}
     lengths = [one.table.rows.num_rows for one in members]
     return Table(
         name=name,
@@ -570,18 +629,6 @@ def _family_table(name: str, members: Sequence[PublishedRelease]) -> Table:
         "on columns are those of the newest release that has them; guarantees are in dp_releases",
         meanings=tuple(meanings.values()),
     )
-
-
-def rename_reserved_columns(columns: Sequence[str]) -> list[str]:
-    """Name a release's columns in the table: a name that is ours already gets ``_`` at its end."""
-    taken = {column.casefold() for column in columns}
-    out = []
-    for column in columns:
-        name = column
-        while name.casefold() in FAMILY_COLUMNS or (name != column and name.casefold() in taken):
-            name += "_"
-        out.append(name)
-    return out
 
 
 def _stack_columns(parts: Iterable[pa.ChunkedArray]) -> pa.ChunkedArray:
