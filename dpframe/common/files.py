@@ -1,4 +1,4 @@
-"""Files that callers name, new files that take the place of old ones, and lines of TOML.
+"""Files and addresses that callers name, new files in the place of old ones, and lines of TOML.
 
 A path that exists is that file. Only where nothing has the name is ``~`` somebody's home, and
 ``*``, ``?`` and ``[...]`` a pattern. Every door asks here, so that what is checked, read and told
@@ -20,9 +20,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeGuard
+from urllib.parse import unquote
 
-from dpframe.common.calls import argument_hint, shown_value
+from dpframe.common.calls import argument_hint, import_extra, shown_value
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 
 LEFT = 24 * 3600.0
@@ -434,3 +435,104 @@ class LineScanner:
         else:
             while self._peek() not in (",", "]", "}", "\n", "") and self._peek()[0] != "#":
                 self._at += 1
+
+
+# -- PostgreSQL: addresses and connections ---------------------------------------------------------
+
+OF_POSTGRES = ("postgresql://", "postgres://")
+
+SCHEMA = "dp_results"
+"""The schema of results, unless the address names another."""
+
+LONGEST_IN_POSTGRES = 63
+"""Bytes of a name in PostgreSQL."""
+
+
+def is_postgres(to: object) -> TypeGuard[str]:
+    """Whether results go to the address of a PostgreSQL server."""
+    return isinstance(to, str) and to.startswith(OF_POSTGRES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultsSchema:
+    """Where results go: the address for the driver, the schema, and the address as it is shown,
+    without user and password."""
+
+    address: str = field(repr=False)
+    schema: str
+    shown: str
+
+
+def schema_of(to: str) -> ResultsSchema:
+    """Check an address and take the schema off it, without any connection."""
+    kind, _, rest = to.partition("://")
+    rest, _, query = rest.partition("?")
+    hosts, slash, name = rest.partition("/")
+    user, at, hosts = hosts.rpartition("@")
+    if "@" in f"{user}{name}{query}" or "#" in to or any(c.isspace() or c < " " for c in to):
+        raise ParameterError(
+            "to is an address that cannot be read. Write @, /, ?, # and spaces in a password as "
+            "%40, %2F, %3F, %23 and %20."
+        )
+    words = query.split("&") if query else []
+    schemas = [unquote(w.partition("=")[2]) for w in words if w.partition("=")[0] == "schema"]
+    schema = schemas[-1] if schemas else SCHEMA
+    shown = f"{kind}://{hosts}{slash}{name}?schema={schema}"
+    fits = 0 < len(schema.encode()) <= LONGEST_IN_POSTGRES and "\0" not in schema
+    if not fits or schema.startswith("pg_"):
+        raise ParameterError(
+            f"to ({shown!r}) names no schema that can be made. Take a name of 1 to "
+            f"{LONGEST_IN_POSTGRES} bytes that does not begin with pg_."
+        )
+    left = [word for word in words if word.partition("=")[0] != "schema"]
+    address = f"{kind}://{user}{at}{hosts}{slash}{name}{'?' if left else ''}{'&'.join(left)}"
+    return ResultsSchema(address=address, schema=schema, shown=shown)
+
+
+def shown_target(to: str) -> str:
+    """Where results go, without user and password."""
+    return schema_of(to).shown if is_postgres(to) else to
+
+
+def postgres_driver(what: str) -> Any:
+    """psycopg; ParameterError that says what needs it if it is not installed."""
+    missing = f"{what} needs psycopg. Run pip install 'dpframe[postgres]'."
+    return import_extra("psycopg", missing, ParameterError)
+
+
+def connect_to_schema(driver: Any, database: ResultsSchema) -> Any:
+    """A connection to the server, or a sentence why there is none."""
+    how = {"autocommit": True, "client_encoding": "UTF8", "prepare_threshold": None}
+    try:
+        told = driver.conninfo.conninfo_to_dict(database.address)
+        how |= {"connect_timeout": 10} if "connect_timeout" not in told else {}
+        return driver.connect(database.address, **how, fallback_application_name="dpframe")
+    except driver.Error as raised:
+        link, error = getattr(raised, "pgconn", None), raised
+    # outside of the handler: no context holds the password
+    if isinstance(error, driver.ProgrammingError):
+        raise ParameterError(
+            "to is an address that PostgreSQL's library cannot read. Write it as "
+            "postgresql://user@host:port/database?schema=name."
+        )
+    state = driver.pq.PGconn.ping(database.address.encode())
+    secret = (getattr(link, "password", None) or b"").decode("utf-8", "replace")
+    line = str(error).partition("\n")[0]
+    why = line.replace(secret, "***") if secret else line
+    shown = f"to ({database.shown!r})"
+    if state == driver.pq.Ping.NO_RESPONSE:
+        raise ParameterError(
+            f"{shown}: no PostgreSQL server answers ({why}). Check host and port, or start it."
+        )
+    if state == driver.pq.Ping.REJECT:
+        raise ParameterError(
+            f"{shown}: the server is starting or stopping ({why}). Publish again in a moment."
+        )
+    if getattr(link, "needs_password", False):
+        raise ParameterError(
+            f"{shown}: the server asks for a password. Put it into ~/.pgpass or PGPASSWORD."
+        )
+    raise ParameterError(
+        f"{shown}: the server does not let this user in ({why}). A password may be wrong or "
+        "expired: check user, password and database."
+    )

@@ -10,7 +10,7 @@ import re
 from typing import Any
 from urllib.parse import urlsplit
 
-from dpframe.common.calls import import_extra
+from dpframe.common.files import postgres_driver
 from dpframe.common.texts import literal
 from dpframe.doors.gateway import LOOPBACK
 from dpframe.doors.sql.macros import EXPLAINS, macro_folder
@@ -77,7 +77,7 @@ def install(address: str, gateway: str, token: str) -> str:
             f"gateway ({gateway!r}) must begin with https://, or be on the server's own machine: "
             "http://127.0.0.1:8722. Else the token could be read on its way."
         )
-    psycopg = import_extra("psycopg", NO_PSYCOPG, ParameterError)
+    psycopg = postgres_driver("install-postgres")
     script = "\n".join((macro_folder() / "postgres" / name).read_text("utf-8") for name in FILES)
     try:
         with psycopg.connect(address, autocommit=False) as db:
@@ -120,7 +120,6 @@ def _check_server(db: Any) -> None:
         raise ParameterError(NO_PYTHON)
 
 
-NO_PSYCOPG = "this needs psycopg. Run pip install 'dpframe[postgres]'."
 NO_PYTHON = (
     "this server has no PL/Python. Install it there (on Debian postgresql-plpython3-NN); managed "
     "services have none: publish releases there instead."

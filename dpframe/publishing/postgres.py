@@ -15,18 +15,22 @@ import hashlib
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpframe.asking.measure_texts import receipt_measures
+from dpframe.common.files import (
+    LONGEST_IN_POSTGRES,
+    ResultsSchema,
+    connect_to_schema,
+    postgres_driver,
+)
 from dpframe.common.texts import identifier, literal
 from dpframe.errors import LedgerError, ParameterError
 from dpframe.ledger import Ledger
-from dpframe.postprocess.shown_nodes import whole_microseconds
 from dpframe.publishing.chart_columns import free_columns
 from dpframe.publishing.results_tables import (
     BUDGET,
@@ -38,21 +42,16 @@ from dpframe.publishing.results_tables import (
     Publication,
     PublishedRelease,
     Table,
-    FAMILY_COLUMNS as _F,
 )
-from dpframe.sources.sql_tables import ADDRESSES, postgres_driver
-
-SCHEMA = "dp_results"
-"""The schema of results, unless the address names another."""
-
-LONGEST = 63
-"""Bytes of a name in PostgreSQL."""
 
 WAITING = 60.0
 """Seconds to wait for another process that publishes, or for readers of what gets new columns."""
 
 SPAN = 500
 """Milliseconds in which all locks are taken that readers feel, at most."""
+
+TRIES = 5
+"""How often to try what fails because of somebody else."""
 
 AWAY = "10min"
 """After which the server ends the transaction of a publisher of which nothing is heard."""
@@ -66,53 +65,8 @@ COUNTED = {"residual", "count", "lower", "upper"}
 """Columns that are numbers of real type, whatever was counted: a type depends on no row."""
 
 
-def is_postgres(to: object) -> bool:
-    """Whether results go to the address of a PostgreSQL server."""
-    return isinstance(to, str) and to.startswith(ADDRESSES)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Database:
-    """Where results go: the address for the driver, the schema, and the address as it is shown,
-    without user and password."""
-
-    address: str = field(repr=False)
-    schema: str
-    shown: str
-
-
-def database_of(to: str) -> Database:
-    """Check an address and take the schema off it, without any connection."""
-    kind, _, rest = to.partition("://")
-    rest, _, query = rest.partition("?")
-    hosts, slash, name = rest.partition("/")
-    user, at, hosts = hosts.rpartition("@")
-    if "@" in f"{user}{name}{query}" or "#" in to or any(c.isspace() or c < " " for c in to):
-        raise ParameterError(
-            "to is an address that cannot be read. Write @, /, ?, # and spaces in a password as "
-            "%40, %2F, %3F, %23 and %20."
-        )
-    words = query.split("&") if query else []
-    schemas = [unquote(w.partition("=")[2]) for w in words if w.partition("=")[0] == "schema"]
-    schema = schemas[-1] if schemas else SCHEMA
-    shown = f"{kind}://{hosts}{slash}{name}?schema={schema}"
-    if not schema or len(schema.encode()) > LONGEST or "\0" in schema or schema.startswith("pg_"):
-        raise ParameterError(
-            f"to ({shown!r}) names no schema that can be made. Take a name of 1 to {LONGEST} bytes "
-            "that does not begin with pg_."
-        )
-    left = [word for word in words if word.partition("=")[0] != "schema"]
-    address = f"{kind}://{user}{at}{hosts}{slash}{name}{'?' if left else ''}{'&'.join(left)}"
-    return Database(address=address, schema=schema, shown=shown)
-
-
-def shown_target(to: str) -> str:
-    """Where results go, without user and password."""
-    return database_of(to).shown if is_postgres(to) else to
-
-
 def replace_rows(
-    database: Database, ledger: Ledger, read: Callable[[], Publication]
+    database: ResultsSchema, ledger: Ledger, read: Callable[[], Publication]
 ) -> Publication:
     """Make the schema show what ``read`` gives, in one transaction; ``read`` is called when no
     other process publishes there.
@@ -125,62 +79,24 @@ def replace_rows(
     LedgerError
         The schema shows results of another ledger.
     """
-    driver = postgres_driver("publishing to PostgreSQL")
-    until = time.monotonic() + WAITING
-    while True:
-        with _connect(driver, database) as connection:
-            try:
-                with connection.transaction():
-                    return Schema(connection, driver, database, until).publish(ledger, read)
-            except driver.Error as raised:
-                error = raised
-                broken = connection.broken
-        # outside of the handler: no context holds the password
-        if not isinstance(error, _passing(driver)) or time.monotonic() > until:
-            raise ParameterError(_refusal(driver, database, error, broken))
+    driver, until = postgres_driver("publishing to PostgreSQL"), time.monotonic() + WAITING
+    for attempt in range(1, TRIES + 1):
+        connection = connect_to_schema(driver, database)
+        try:
+            with connection.transaction():
+                return Schema(connection, driver, database, until).publish(ledger, read)
+        except driver.Error as raised:
+            error, broken = raised, connection.broken
+        finally:
+            connection.close()
+        if attempt == TRIES or not isinstance(error, _errors_of_others(driver)):
+            break
         time.sleep(random.uniform(0.05, 0.3))
-
-
-def _connect(driver: Any, database: Database) -> Any:
-    """A connection to the server, or a sentence why there is none."""
-    how = {"autocommit": True, "client_encoding": "UTF8", "prepare_threshold": None}
-    try:
-        told = driver.conninfo.conninfo_to_dict(database.address)
-        how |= {"connect_timeout": 10} if "connect_timeout" not in told else {}
-        return driver.connect(database.address, **how, fallback_application_name="dpframe")
-    except driver.ProgrammingError:
-        raise ParameterError(
-            "to is an address that PostgreSQL's library cannot read. Write it as "
-            "postgresql://user@host:port/database?schema=name."
-        ) from None
-    except driver.Error as raised:
-        link = getattr(raised, "pgconn", None)
-        last = str(raised).strip().splitlines()[-1].strip()
     # outside of the handler: no context holds the password
-    state = driver.pq.PGconn.ping(database.address.encode())
-    secret = unquote((getattr(link, "password", None) or b"").decode("utf-8", "replace"))
-    why = last.replace(secret, "***") if secret else last
-    shown = f"to ({database.shown!r})"
-    if state == driver.pq.Ping.NO_RESPONSE:
-        raise ParameterError(
-            f"{shown}: no PostgreSQL server answers ({why}). Check host and port, or start it."
-        )
-    if state == driver.pq.Ping.REJECT:
-        raise ParameterError(
-            f"{shown}: the server starts, stops or has no free connection ({why}). Publish again "
-            "in a moment."
-        )
-    if getattr(link, "needs_password", False):
-        raise ParameterError(
-            f"{shown}: the server asks for a password. Put it into ~/.pgpass or PGPASSWORD."
-        )
-    raise ParameterError(
-        f"{shown}: the server does not let this user in ({why}). A password may be wrong or "
-        "expired: check user, password and database."
-    )
+    raise ParameterError(_refusal(driver, database, error, broken))
 
 
-def _passing(driver: Any) -> tuple[type[Exception], ...]:
+def _errors_of_others(driver: Any) -> tuple[type[Exception], ...]:
     """Errors after which the same publication can succeed: somebody made the same things, or
     changed their rights, at the same moment."""
     e = driver.errors
@@ -188,21 +104,16 @@ def _passing(driver: Any) -> tuple[type[Exception], ...]:
     return (*made, e.DeadlockDetected, e.SerializationFailure, e.InternalError_)
 
 
-def _refusal(driver: Any, database: Database, error: Any, broken: bool) -> str:
+def _refusal(driver: Any, database: ResultsSchema, error: Any, broken: bool) -> str:
     """A sentence of what the server said, and what to do."""
     shown, e = f"to ({database.shown!r})", driver.errors
-    said = error.diag.message_primary or str(error).strip().partition("\n")[0]
+    said = error.diag.message_primary or str(error).partition("\n")[0]
     if isinstance(error, e.LockNotAvailable):
         return f"{shown} is being published by another process. Try again when it is done."
     if isinstance(error, e.InsufficientPrivilege):
-        return (
-            f"{shown}: the role may not do this ({said}). Publish as the owner of the schema, or "
-            "grant CREATE."
-        )
+        return f"{shown}: the role may not do this ({said}). Publish as the owner of the schema."
     if isinstance(error, e.ReadOnlySqlTransaction):
-        return (
-            f"{shown} is read-only ({said}). Publish to the primary server, by a role that writes."
-        )
+        return f"{shown} is read-only ({said}). Publish to the primary, by a role that writes."
     if (error.sqlstate or "").startswith(("53", "58")):
         return f"{shown}: the server has no room ({said}). Make room there and publish again."
     if isinstance(error, e.DependentObjectsStillExist):
@@ -217,9 +128,10 @@ def _refusal(driver: Any, database: Database, error: Any, broken: bool) -> str:
 
 def _type_of(kind: pa.DataType, *, measured: bool) -> str | None:
     """The type of a column; None if its rows are all NULL and tell none."""
-    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    if number:
-        return WHOLE if pa.types.is_integer(kind) and not measured else REAL
+    if pa.types.is_integer(kind):
+        return REAL if measured else WHOLE
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return REAL
     if pa.types.is_null(kind):
         return None
     if pa.types.is_boolean(kind):
@@ -234,8 +146,8 @@ def _type_of(kind: pa.DataType, *, measured: bool) -> str | None:
 def _texts(values: pa.ChunkedArray) -> list[str | None]:
     """Values as PostgreSQL reads them whatever the settings; it has no character zero."""
     if pa.types.is_duration(values.type):
-        units = [f"{micros} microseconds" for micros in whole_microseconds(values).to_pylist()]
-        return [None if v is None else u for v, u in zip(values.to_pylist(), units, strict=True)]
+        micros = values.cast(pa.duration("us")).cast(pa.int64()).cast(pa.string())
+        values = pc.binary_join_element_wise(micros, "microseconds", " ")
     texts = pc.replace_substring(values.cast(pa.large_string()), "\0", "\ufffd")
     out: list[str | None] = texts.to_pylist()
     return out
@@ -245,8 +157,8 @@ def _column_name(name: str, there: Mapping[str, str]) -> str:
     """A name that PostgreSQL takes: that of a column which is there already, in any case, or one of
     at most 63 bytes, of which a digest keeps long ones apart."""
     name = name.replace("\0", "\ufffd") or "_"
-    if len(name.encode()) > LONGEST:
-        start = name.encode()[: LONGEST - 9].decode("utf-8", "ignore")
+    if len(name.encode()) > LONGEST_IN_POSTGRES:
+        start = name.encode()[: LONGEST_IN_POSTGRES - 9].decode("utf-8", "ignore")
         name = f"{start}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
     name = f"{name}_" if name in OF_SYSTEM else name
     if name in there:
@@ -261,7 +173,7 @@ def _measured_columns(published: Iterable[PublishedRelease]) -> set[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fitted:
+class FittedTable:
     """A table with names and types for PostgreSQL, and those columns that are not there yet."""
 
     table: Table
@@ -270,11 +182,14 @@ class Fitted:
     added: tuple[str, ...]
 
 
-def fitted(table: Table, there: Mapping[str, str], measured: set[str]) -> Fitted:
+def fit_table(table: Table, there: Mapping[str, str], measured: set[str]) -> FittedTable:
     """Fit a table to the columns that are there, by name and type."""
     names, types = {}, {}
     for column in table.rows.schema:
-        name = names[column.name] = _column_name(column.name, there)
+        name = _column_name(column.name, there)
+        while name in types:
+            name += "_"
+        names[column.name] = name
         old = there.get(name)
         new = _type_of(column.type, measured=column.name in measured) or old or TEXT
         if old not in (None, new, TEXT):
@@ -283,7 +198,7 @@ def fitted(table: Table, there: Mapping[str, str], measured: set[str]) -> Fitted
                 "changed series another name, or publish to another schema."
             )
         types[name] = old or new
-    return Fitted(
+    return FittedTable(
         table=replace(table, rows=table.rows.rename_columns(list(names.values()))),
         types=types,
         names=names,
@@ -293,12 +208,22 @@ def fitted(table: Table, there: Mapping[str, str], measured: set[str]) -> Fitted
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """A view: what it shows of the table of a family, and its comments."""
+    """A view of the table of a family: of one release, or of the newest."""
 
     table: Table
     family: str
     condition: str
+    release: str | None = None
     before: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.table.name
+
+    @property
+    def columns(self) -> list[str]:
+        out: list[str] = self.table.rows.column_names
+        return out
 
 
 # -- the schema ------------------------------------------------------------------------------------
@@ -307,7 +232,7 @@ class View:
 class Schema:
     """The schema of results, inside the transaction that publishes."""
 
-    def __init__(self, connection: Any, driver: Any, database: Database, until: float) -> None:
+    def __init__(self, connection: Any, driver: Any, database: ResultsSchema, until: float) -> None:
         self._db, self._driver, self._database, self._until = connection, driver, database, until
         self._schema = database.schema
 
@@ -316,22 +241,24 @@ class Schema:
         self._settle()
         self._look()
         self._take_over(ledger)
+        self._listed = self._list()
         made = read()
         measured = _measured_columns(made.published)
-        tables = {
-            table.name: fitted(table, self._columns.get(table.name, {}), measured)
-            for table in (*made.families, *made.shared)
+        self._tables = {
+            table.name: fit_table(table, self._columns.get(table.name, {}), measured)
+            for table in (*made.families, *made.common_tables)
         }
-        views = self._views_of(made, tables)
-        old = self._listed()
-        self._check_names({*tables, *views}, old)
-        kept = self._unchanged(made, tables, views, old)
-        self._change_columns(tables, views, old)
-        for one in tables.values():
+        self._views = self._views_of(made)
+        self._check_names()
+        kept = self._kept_releases(made)
+        self._change_columns()
+        if made.measures is None and MEASURES in self._columns:
+            self._run(f"DELETE FROM {self._name(MEASURES)}")
+        for one in self._tables.values():
             self._write(one, kept)
-        self._run(*(self._view(view) for name, view in views.items() if name not in self._columns))
-        self._comment(tables, views)
-        self._grant({*tables, *views})
+        self._run(*(self._view(v) for v in self._views.values() if v.name not in self._columns))
+        self._comment()
+        self._grant()
         return made
 
     # -- what is there -----------------------------------------------------------------------------
@@ -349,6 +276,7 @@ class Schema:
 
     def _settle(self) -> None:
         """Make what we say mean the same on every server, for every role and in every zone."""
+        left = max(1, int(1000 * (self._until - time.monotonic())))
         self._run(
             "SET TRANSACTION ISOLATION LEVEL READ COMMITTED",
             "SET LOCAL search_path = pg_catalog, pg_temp",
@@ -358,13 +286,8 @@ class Schema:
             "SET LOCAL client_min_messages = warning",
             "SET LOCAL statement_timeout = 0",
             f"SET LOCAL idle_in_transaction_session_timeout = {literal(AWAY)}",
-            f"SET LOCAL lock_timeout = {self._left}",
+            f"SET LOCAL lock_timeout = {left}",
         )
-
-    @property
-    def _left(self) -> int:
-        """Milliseconds that are left to wait."""
-        return max(1, int(1000 * (self._until - time.monotonic())))
 
     def _look(self) -> None:
         """Read the columns, kinds and comments of what is in the schema."""
@@ -417,37 +340,45 @@ class Schema:
             "another schema at the end: ?schema=NAME."
         )
 
-    def _listed(self) -> dict[str, dict[str, Any]]:
+    def _list(self) -> dict[str, dict[str, Any]]:
         """What ``dp_releases`` says of each release that is there."""
         if not {*LISTED} <= {*self._columns[RELEASES]}:
             return {}
         found = self._rows(f"SELECT {', '.join(LISTED)} FROM {self._name(RELEASES)}")
         return {row[0]: dict(zip(LISTED, row, strict=True)) for row in found}
 
-    def _check_names(self, wanted: set[str], old: Mapping[str, Mapping[str, Any]]) -> None:
-        ours = {RELEASES, BUDGET, MEASURES, *_names_of(old)}
-        foreign = sorted((wanted & self._columns.keys()) - ours)
+    @property
+    def _own_names(self) -> set[str]:
+        """What ``dp_releases`` says that publishing made, and is there."""
+        keys = ("table_name", "latest_view", "all_table")
+        named = {row[key] for row in self._listed.values() for key in keys}
+        return {RELEASES, BUDGET, MEASURES, *named} & self._columns.keys()
+
+    def _check_names(self) -> None:
+        wanted = {*self._tables, *self._views}
+        foreign = sorted((wanted & self._columns.keys()) - self._own_names)
         if foreign:
             raise self._other_content(foreign[0])
 
     # -- what is to be there -----------------------------------------------------------------------
 
-    def _views_of(self, made: Publication, tables: Mapping[str, Fitted]) -> dict[str, View]:
+    def _views_of(self, made: Publication) -> dict[str, View]:
         """The views of releases, and of the newest of each family."""
         out, meanings = {}, {}
         for one in made.published:
-            family = tables[one.names.whole]
+            family = self._tables[one.names.whole]
             called = {name.casefold(): column for name, column in family.names.items()}
-            own = free_columns(one.table.rows.column_names, _F)
+            own = free_columns(one.table.rows.column_names, FAMILY_COLUMNS)
             columns = [called[name.casefold()] for name in own]
             meanings[one.names.table] = dict(zip(columns, one.table.meanings, strict=True))
             out[one.names.table] = View(
                 table=replace(one.table, rows=one.table.rows.rename_columns(columns)),
                 family=one.names.whole,
                 condition=f"release = {literal(one.stored.name)}",
+                release=one.stored.name,
             )
         for view, one in made.latest.items():
-            family = tables[one.names.whole]
+            family = self._tables[one.names.whole]
             columns = [name for name in family.types if name not in FAMILY_COLUMNS]
             known = dict(zip(family.types, family.table.meanings, strict=True))
             known |= meanings[one.names.table]
@@ -467,66 +398,59 @@ class Schema:
 
     def _view(self, view: View) -> str:
         """The statement that makes a view, or appends columns to one that is there."""
-        name = view.table.name
-        columns = dict.fromkeys([*self._columns.get(name, ()), *view.table.rows.column_names])
-        shown = ", ".join(map(identifier, columns))
+        shown = dict.fromkeys([*self._columns.get(view.name, ()), *view.columns])
         return (
-            f"CREATE OR REPLACE VIEW {self._name(name)} AS SELECT {shown} "
+            f"CREATE OR REPLACE VIEW {self._name(view.name)} AS "
+            f"SELECT {', '.join(map(identifier, shown))} "
             f"FROM {self._name(view.family)} WHERE {view.condition}"
         )
 
-    def _unchanged(
-        self,
-        made: Publication,
-        tables: Mapping[str, Fitted],
-        views: Mapping[str, View],
-        old: Mapping[str, Mapping[str, Any]],
-    ) -> set[str]:
+    def _kept_releases(self, made: Publication) -> set[str]:
         """The releases whose rows are there, as this version of dpframe publishes them."""
-        self._counts = {name: self._count(name) for name in tables if name in self._columns}
+        self._counts = {name: self._count(name) for name in self._tables if name in self._columns}
         if self._comments.get(RELEASES, {}).get("") != made.releases.comment:
             return set()
-        counts, long = self._counts, made.measures
-        wanted = {} if long is None else _counts_of(long.rows["release"])
-        return {
-            name
-            for one in made.published
-            if (name := one.stored.name) in old
-            and old[name]["release_id"] == one.stored.release_id
-            and old[name]["all_table"] == one.names.whole
-            and counts.get(one.names.whole, {}).get(name, 0) == one.table.rows.num_rows
-            and counts.get(MEASURES, {}).get(name, 0) == wanted.get(name, 0)
-            and not {*views[one.names.table].table.rows.column_names, *FAMILY_COLUMNS}
-            & {*tables[one.names.whole].added}
-            and not (name in wanted and tables[MEASURES].added)
-        }
+        long = {} if made.measures is None else _counts_of(made.measures.rows["release"])
+        out = set()
+        for one in made.published:
+            name, names = one.stored.name, one.names
+            listed = (name, one.stored.release_id, names.table, names.view, names.whole)
+            needed = {names.whole: {*self._views[names.table].columns, *FAMILY_COLUMNS}}
+            rows = {names.whole: one.table.rows.num_rows, MEASURES: long.get(name, 0)}
+            if name in long:
+                needed[MEASURES] = {*self._tables[MEASURES].types}
+            if (
+                tuple(self._listed.get(name, {}).values()) == listed
+                and all(self._counts.get(t, {}).get(name, 0) == n for t, n in rows.items())
+                and all(columns <= self._columns.get(t, {}).keys() for t, columns in needed.items())
+            ):
+                out.add(name)
+        return out
 
     def _count(self, name: str) -> dict[str, int]:
         """How many rows of each release a table has."""
         if "release" not in self._columns[name]:
             return {}
         rows = self._rows(f"SELECT release, count(*) FROM {self._name(name)} GROUP BY release")
-        return {release: number for release, number in rows}
+        return dict(rows)
 
     # -- changes -----------------------------------------------------------------------------------
 
-    def _change_columns(
-        self,
-        tables: Mapping[str, Fitted],
-        views: Mapping[str, View],
-        old: Mapping[str, Mapping[str, Any]],
-    ) -> None:
+    def _change_columns(self) -> None:
         """Add columns, and drop what is no longer published: the changes that readers wait for."""
-        wider = {name: one for name, one in tables.items() if name in self._columns and one.added}
-        gone = (_names_of(old) & self._columns.keys()) - {*tables, *views}
+        wider = {n: one for n, one in self._tables.items() if n in self._columns and one.added}
+        gone = self._own_names - {*self._tables, *self._views, MEASURES}
+        shows = {row["table_name"]: release for release, row in self._listed.items()}
+        there = [view for name, view in self._views.items() if name in self._columns]
         shown = [
             view
-            for name, view in views.items()
-            if name in self._columns and {*view.table.rows.column_names} - {*self._columns[name]}
+            for view in there
+            if {*view.columns} - {*self._columns[view.name]}
+            or shows.get(view.name, view.release) != view.release
         ]
         gone_views = sorted(name for name in gone if self._is_view[name])
         gone_tables = sorted(gone - {*gone_views})
-        self._lock([*gone_views, *(v.table.name for v in shown)], [*gone_tables, *wider])
+        self._lock([*gone_views, *(v.name for v in shown)], [*gone_tables, *wider])
         for kind, names in (("VIEW", gone_views), ("TABLE", gone_tables)):
             if names:
                 self._run(f"DROP {kind} {', '.join(map(self._name, names))}")
@@ -567,7 +491,7 @@ class Schema:
                 )
             time.sleep(random.uniform(0.1, 0.5))
 
-    def _write(self, one: Fitted, kept: set[str]) -> None:
+    def _write(self, one: FittedTable, kept: set[str]) -> None:
         """Make a table if it is missing, and replace rows that differ; ``kept`` are the releases
         whose rows stay."""
         name, rows = one.table.name, one.table.rows
@@ -596,7 +520,7 @@ class Schema:
             for row in zip(*map(_texts, rows.columns), strict=True):
                 copy.write_row(row)
 
-    def _differing(self, one: Fitted) -> pa.Array:
+    def _differing(self, one: FittedTable) -> pa.Array:
         """Delete the rows of a table that are not to be there, and tell which are to come."""
         name = self._name(one.table.name)
         columns = ", ".join(map(identifier, one.types))
@@ -607,20 +531,18 @@ class Schema:
             self._db.execute(f"DELETE FROM {name} WHERE ctid = ANY(%s::tid[])", (stale,))
         return pa.array([row not in there for row in wanted], pa.bool_())
 
-    def _comment(self, tables: Mapping[str, Fitted], views: Mapping[str, View]) -> None:
+    def _comment(self) -> None:
+        comments = [("TABLE", one.table, "") for one in self._tables.values()]
+        comments += [("VIEW", view.table, view.before) for view in self._views.values()]
         said = []
-        for name, one in tables.items():
-            there = self._comments.get(name, {})
-            said += one.table.comment_statements("TABLE", self._name(name), there=there)
-        for name, view in views.items():
-            there = self._comments.get(name, {})
-            said += view.table.comment_statements(
-                "VIEW", self._name(name), view.before, there=there
-            )
-        self._run(*said)
+        for kind, table, before in comments:
+            where, there = self._name(table.name), self._comments.get(table.name, {})
+            said += table.comment_statements(kind, where, before, there=there)
+        self._run(*(statement.rstrip(";") for statement in said))
 
-    def _grant(self, names: set[str]) -> None:
+    def _grant(self) -> None:
         """Let whoever may select ``dp_releases`` select everything else."""
+        names = {*self._tables, *self._views}
         holders: dict[str, set[str]] = {}
         for name, role in self._rows(RIGHTS, self._schema):
             holders.setdefault(role, set()).add(name)
@@ -628,11 +550,6 @@ class Schema:
             lacking = sorted(names - named)
             if RELEASES in named and lacking:
                 self._run(f"GRANT SELECT ON {', '.join(map(self._name, lacking))} TO {role}")
-
-
-def _names_of(listed: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    keys = ("table_name", "latest_view", "all_table")
-    return {row[key] for row in listed.values() for key in keys}
 
 
 def _counts_of(values: pa.ChunkedArray) -> dict[str, int]:
@@ -655,7 +572,7 @@ RELATIONS = f"""
 SELECT c.relname, c.relkind::text, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod)
 {OF_SCHEMA}
 LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-WHERE {KINDS} ORDER BY c.relname, a.attnum"""
+WHERE {KINDS} ORDER BY c.relname ASC NULLS LAST, a.attnum ASC NULLS LAST"""
 
 COMMENTS = f"""
 SELECT c.relname, coalesce(a.attname::text, ''), d.description {OF_SCHEMA}
@@ -668,7 +585,7 @@ CONTENT = f"""
 SELECT found.name FROM pg_catalog.pg_namespace n LEFT JOIN (
 SELECT c.relname::text AS name, c.relnamespace AS home FROM pg_catalog.pg_class c WHERE {KINDS}
 UNION ALL SELECT p.proname, p.pronamespace FROM pg_catalog.pg_proc p
-) AS found ON found.home = n.oid WHERE n.nspname = %s ORDER BY 1"""
+) AS found ON found.home = n.oid WHERE n.nspname = %s ORDER BY found.name ASC NULLS LAST"""
 """SQL for what is in a schema: one row without a name if it is empty, none if it is missing."""
 
 OWNER = (

@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from dpframe import _duck
 from dpframe.common.calls import known_arguments
-from dpframe.common.files import file_of_path
+from dpframe.common.files import file_of_path, is_postgres, schema_of
 from dpframe.common.progress import step
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError, ReleaseNameError
 from dpframe.ledger import Ledger, chosen_ledger, history, store
 from dpframe.ledger.forecast import BUSY
-from dpframe.publishing.postgres import database_of, is_postgres, replace_rows
+from dpframe.publishing.postgres import replace_rows
 from dpframe.publishing.results_tables import (
     BUDGET,
     LEDGER_KEY,
@@ -296,7 +296,7 @@ def publish(
     wanted = _names_to_publish(releases)
     if is_postgres(to):
         read = partial(_publication, book, wanted, in_bytes=True)
-        made = replace_rows(database_of(to), book, read)
+        made = replace_rows(schema_of(to), book, read)
     else:
         target = target_of(to, book)
         with publishing_lock(target):
@@ -355,7 +355,7 @@ def _write_new_files(made: Publication, target: Target, ledger: Ledger) -> tuple
     """Write the new files into the folder for new files: first Parquet, then DuckDB."""
     import pyarrow.parquet as pq  # not for `import dpframe`
 
-    tables = [*(one.table for one in made.published), *made.families, *made.shared]
+    tables = [*(one.table for one in made.published), *made.families, *made.common_tables]
     latest = {view: one.table for view, one in made.latest.items()}
     files = []
     for table in tables:

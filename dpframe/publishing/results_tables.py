@@ -311,7 +311,7 @@ class Publication:
         return {one.names.view: one for one in self.published}
 
     @property
-    def shared(self) -> list[Table]:
+    def common_tables(self) -> list[Table]:
         """The tables of no single family, ``dp_budget`` and ``dp_releases`` last."""
         measures = [] if self.measures is None else [self.measures]
         return [*measures, self.budget, self.releases]

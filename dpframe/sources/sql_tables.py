@@ -33,7 +33,7 @@ import pyarrow as pa
 
 from dpframe._duck import guard_named_type
 from dpframe.budget import PrivacyUnit
-from dpframe.common.calls import import_extra
+from dpframe.common.files import postgres_driver
 from dpframe.common.texts import decode_bytes, identifier, literal
 from dpframe.counts import ListedNodes
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError, SourceError
@@ -503,8 +503,6 @@ def _affinity(declared: str) -> Read:
 
 # -- PostgreSQL ------------------------------------------------------------------------------------
 
-ADDRESSES = ("postgresql://", "postgres://")
-
 _FINITE = "abs({c}) < 1e300 AND ({c} = 0 OR abs({c}) > 1e-300)"
 _YEARS = "{c} >= '0001-01-02' AND {c} < '9999-12-31'"
 
@@ -524,12 +522,6 @@ TYPES: dict[int, Read] = {
 }
 """How to read a type, by its number in pg_type: boolean, integers, floats, numeric, date, times.
 Other types are read as text."""
-
-
-def postgres_driver(what: str) -> Any:
-    """psycopg; ParameterError that says what needs it if it is not installed."""
-    missing = f"{what} needs psycopg. Run pip install 'dpframe[postgres]'."
-    return import_extra("psycopg", missing, ParameterError)
 
 
 def read_postgres(address: str, query: str) -> pa.Table:

@@ -111,7 +111,7 @@ def _run_change(options: argparse.Namespace) -> int:
 def _run_publish(options: argparse.Namespace) -> int:
     publish = load_name("dpframe.publishing.publish", "publish")
     done = publish(options.ledger, options.to, releases=options.release)
-    to = load_name("dpframe.publishing.postgres", "shown_target")(options.to)
+    to = load_name("dpframe.common.files", "shown_target")(options.to)
     columns = ["release", "table_name", "latest_view", "time"]
     say(f"{done[columns].to_string(index=False)}\n\nwritten to {to}")
     return 0

@@ -19,7 +19,7 @@ from dpframe.asking.call_arguments import column_name, data_name, release_name
 from dpframe.asking.question import WAREHOUSE_ARGUMENTS, Question
 from dpframe.asking.release import DataScope, named_request
 from dpframe.common.calls import argument_hint, shown_value
-from dpframe.common.files import ADDRESS, file_of_path
+from dpframe.common.files import ADDRESS, file_of_path, is_postgres
 from dpframe.common.texts import identifier
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 from dpframe.ledger import Ledger
@@ -39,7 +39,7 @@ from dpframe.publishing.results_tables import family, identifier_of
 from dpframe.questions.question_list import QUESTIONS
 from dpframe.sources.row_files import UTF_8, File
 from dpframe.sources.source_relations import describe_source
-from dpframe.sources.sql_tables import ADDRESSES, read_postgres, read_sqlite
+from dpframe.sources.sql_tables import read_postgres, read_sqlite
 
 PERIOD = "{period}"
 """Placeholder for the text of a period, in the name of a file."""
@@ -106,14 +106,14 @@ class DatabaseSource(Source):
         return None
 
     def describe(self, period: str) -> str:
-        if self.database.startswith(ADDRESSES):
+        if is_postgres(self.database):
             at = urlsplit(self.database)  # leave out user and password
             return f"{self.query} in PostgreSQL {at.hostname or 'localhost'}{at.path}"
         return f"{self.query} in {os.path.abspath(file_of_path(self.database))}"
 
     @contextmanager
     def open(self, period: str) -> Iterator[object]:
-        if self.database.startswith(ADDRESSES):
+        if is_postgres(self.database):
             yield read_postgres(self.database, self.query)
             return
         path = file_of_path(self.database)

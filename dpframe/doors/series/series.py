@@ -26,7 +26,7 @@ from dpframe.asking.measure_texts import receipt_measures
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.release import charge_for
 from dpframe.common.calls import known_arguments, shown_value
-from dpframe.common.files import file_of_path
+from dpframe.common.files import file_of_path, is_postgres, schema_of, shown_target
 from dpframe.common.progress import step
 from dpframe.common.texts import visible
 from dpframe.doors.result_methods import change
@@ -51,7 +51,6 @@ from dpframe.errors import (
 from dpframe.ledger import Ledger
 from dpframe.ledger.store import is_unmade
 from dpframe.ledger.unfinished_draws import ResumingLedger, rehearsal
-from dpframe.publishing.postgres import database_of, is_postgres, shown_target
 from dpframe.publishing.publish import publish
 from dpframe.publishing.results_tables import identifier_of
 from dpframe.sources.frames import without_rows
@@ -470,7 +469,7 @@ class Series:
             for name, given in (("publish", publish), ("pages", pages))
         )
         if is_postgres(self._publish):
-            database_of(str(self._publish))  # a wrong address stops a run before it draws
+            schema_of(self._publish)  # a wrong address stops a run before it draws
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
