@@ -16,6 +16,7 @@ from pandas.testing import assert_frame_equal
 from sqlalchemy.pool import NullPool
 
 import dpframe as dp
+from dpframe.publishing.chart_columns import CHART_COLUMNS
 
 BUDGET: dict[str, Any] = {"epsilon": 0.5, "delta": 1e-6}
 VISITS = pd.DataFrame(
@@ -68,6 +69,11 @@ def content(results: Path) -> dict[str, pd.DataFrame]:
     with duckdb.connect(results, read_only=True) as con:
         names = [name for (name,) in con.execute("SHOW TABLES").fetchall()]
         return {name: con.table(name).df() for name in names}
+
+
+def as_released(frame: pd.DataFrame) -> pd.DataFrame:
+    """The columns of a published table that are those of the release."""
+    return frame.drop(columns=[name for name in CHART_COLUMNS if name in frame.columns])
 
 
 def assert_whole(found: dict[str, pd.DataFrame]) -> int:

@@ -66,8 +66,8 @@ MEANINGS = {
 
 
 BEGIN = (
-    "When the period begins, as the clock of its zone shows it; NULL where neither the question nor "
-    "the name of the release tells a period"
+    "When the period begins, as the clock of its zone shows it; NULL where neither the question "
+    "nor the name of the release tells a period"
 )
 """The meaning of a column with the first day, or the first moment, of a period."""
 
@@ -127,6 +127,19 @@ def chart_columns(stored: StoredResult, rows: pa.Table, facts: Mapping[str, Any]
         columns[name] = pa.array(values, pa.float64(), from_pandas=True)  # NULL for NaN
     share = TotalShare(measure=found.measure, confidence=found.ends.confidence)
     return ChartColumns(columns=columns, share=share)
+
+
+def with_chart_columns(released: pa.Table, chart: ChartColumns) -> pa.Table:
+    """The rows of a release with these columns behind them. Released columns with such a name get
+    ``_`` behind it; the metadata, with the receipt, is kept."""
+    own = free_columns(released.column_names, CHART_COLUMNS)
+    metadata = dict(released.schema.metadata or {})
+    if own != released.column_names:
+        metadata.pop(b"pandas", None)  # it has types by names of columns
+    rows = released.rename_columns(own).replace_schema_metadata(metadata)
+    for column, values in chart.columns.items():
+        rows = rows.append_column(column, values)
+    return rows
 
 
 def chart_meanings(shares: Sequence[TotalShare], intervals: str) -> Mapping[str, str]:

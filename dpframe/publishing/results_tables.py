@@ -21,7 +21,6 @@ from dpframe.measures.measure import AT_BOUND_END, BINS_END
 from dpframe.postprocess.shown_nodes import whole_microseconds
 from dpframe.publishing.chart_columns import (
     BEGIN,
-    CHART_COLUMNS,
     MEANINGS,
     ChartColumns,
     chart_columns,
@@ -29,6 +28,7 @@ from dpframe.publishing.chart_columns import (
     free_columns,
     period_bounds,
     period_starts,
+    with_chart_columns,
 )
 
 if TYPE_CHECKING:
@@ -321,13 +321,9 @@ def published_release(stored: StoredResult, names: TableNames) -> PublishedRelea
     """Make the table of a release from its stored frame."""
     released, facts = stored.to_arrow(), json.loads(stored.receipt)
     chart = chart_columns(stored, released, facts)
-    own = free_columns(released.column_names, CHART_COLUMNS)
-    rows = released.rename_columns(own)
-    for column, values in chart.columns.items():
-        rows = rows.append_column(column, values)
-    known = chart_meanings(
-        [] if chart.share is None else [chart.share], str(facts.get("intervals"))
-    )
+    rows = with_chart_columns(released, chart)
+    shares = [] if chart.share is None else [chart.share]
+    known = chart_meanings(shares, str(facts.get("intervals")))
     table = Table(
         name=names.table,
         rows=rows,
@@ -344,7 +340,7 @@ def published_release(stored: StoredResult, names: TableNames) -> PublishedRelea
         facts=facts,
         table=table,
         chart=chart,
-        called=dict(zip(released.column_names, own, strict=True)),
+        called=dict(zip(released.column_names, rows.column_names, strict=False)),
     )
 
 

@@ -21,7 +21,7 @@ from dpframe.testing import seeded_noise
 from tests import members
 from tests.doors import World
 from tests.integration.contract import CENTRAL, ITEMS, REPORTS, flags_of, world_of
-from tests.published import content, rows
+from tests.published import as_released, content, rows
 
 
 @pytest.fixture(scope="module")
@@ -178,8 +178,10 @@ def test_prefix_trees_are_published(world: World, tmp_path: Path, ledger: dp.Led
         ("counted_1", "counted-1", "count_"),
     ):
         columns = ["level", "prefix", label, "residual", "count", "lower", "upper"]
-        assert list(found[table].columns) == columns
-        pd.testing.assert_frame_equal(found[table], ledger.recall(name), check_dtype=False)
+        assert list(found[table].columns) == [*columns, "label", "parent", "is_rest"]
+        assert found[table]["label"].tolist() == found[table]["prefix"].tolist()
+        released = as_released(found[table])
+        pd.testing.assert_frame_equal(released, ledger.recall(name), check_dtype=False)
     listed = found["dp_releases"].set_index("release").loc["words-1"]
     receipt = ledger.recall("words-1").attrs["dp"]
     for fact in ("guarantee", "neighbours", "mechanism", "counts", "intervals", "epsilon"):

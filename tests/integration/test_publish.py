@@ -24,6 +24,7 @@ from tests.published import (
     OCTOBER,
     SALES,
     VISITS,
+    as_released,
     assert_whole,
     content,
     engine_of,
@@ -62,13 +63,13 @@ def test_tables_hold_what_was_released_and_views_the_newest(
     found = content(results)
     assert assert_whole(found) == 3
     for name, table in ((OCTOBER, "ips_2026_10"), (SALES, "grösse_2026_q3")):
-        assert_frame_equal(found[table], ledger.recall(name), check_dtype=False)
+        assert_frame_equal(as_released(found[table]), ledger.recall(name), check_dtype=False)
     newest = ledger.recall(NOVEMBER)
     assert "Level_" in newest.columns  # SQL takes Level and level for one name
     for name in ("ips_2026_11", "ips_latest"):
-        assert_frame_equal(found[name], newest, check_dtype=False)
+        assert_frame_equal(as_released(found[name]), newest, check_dtype=False)
     types = {kind for (kind,) in rows(results, f"SELECT data_type {COLUMNS}")}
-    assert types <= {"VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN", "TIMESTAMP"}  # flat
+    assert types <= {"VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN", "DATE", "TIMESTAMP"}  # flat
 
 
 def test_releases_and_budget_are_those_of_the_ledger(ledger: dp.Ledger, results: Path) -> None:
@@ -149,7 +150,7 @@ def test_tree_counts_are_published(tmp_path: Path) -> None:
     found = content(target)
     assert assert_whole(found) == 4
     for name, table in shown["table_name"].items():
-        assert_frame_equal(found[table], ledger.recall(str(name)), check_dtype=False)
+        assert_frame_equal(as_released(found[table]), ledger.recall(str(name)), check_dtype=False)
     listed = found["dp_releases"].set_index("release")
     assert pd.isna(listed["threshold"]["listed-1"])
     assert listed["threshold"]["found-1"] > 0
@@ -200,12 +201,12 @@ def test_rollups_are_published_wide_and_long(way: str, tmp_path: Path) -> None:
     long = found.pop("dp_measures")
     assert assert_whole(found) == 3
     for release, table in (("paid-1", "paid_1"), ("paid-2", "paid_2"), ("paid-2", "paid_latest")):
-        assert_frame_equal(found[table], ledger.recall(release), check_dtype=False)
+        assert_frame_equal(as_released(found[table]), ledger.recall(release), check_dtype=False)
     names = [measure[0] for measure in MEASURE_COLUMNS]
     assert list(long.columns) == names
     assert set(long["release"]) == {"paid-1", "paid-2"}
     for release, table in (("paid-1", "paid_1"), ("paid-2", "paid_2")):
-        own, wide = long[long["release"] == release], found[table]
+        own, wide = long[long["release"] == release], as_released(found[table])
         shown = [c for c in wide.columns if f"{c}_lower" in wide.columns]
         assert list(own["measure"].drop_duplicates()) == shown
         for name in shown:
@@ -237,7 +238,7 @@ def test_measures_have_comments_and_flat_types(tmp_path: Path) -> None:
     assert "'city' at level 1" in said["paid_1", "city"]
     assert "cut to its bounds" in said["paid_1", "paid_clipped"]
     types = {kind for (kind,) in rows(target, f"SELECT data_type {COLUMNS}")}
-    assert types <= {"VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN", "TIMESTAMP"}
+    assert types <= {"VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN", "DATE", "TIMESTAMP"}
     engine = engine_of(target)
     read = pd.read_sql("SELECT release, measure, value FROM dp_measures WHERE level = 0", engine)
     assert len(read) == 6
@@ -260,14 +261,16 @@ def test_a_family_is_one_table_with_its_period(ledger: dp.Ledger, results: Path)
     """Law: the rows of every release of the family and no others, oldest first; what a release
     does not have is NULL. It is in Parquet, too."""
     found = content(results)["ips_all"]
-    assert list(found.columns[:2]) == ["release", "period"]
+    assert list(found.columns[:3]) == ["release", "period", "period_start"]
     for release, period in ((OCTOBER, "2026-10"), (NOVEMBER, "2026-11")):
         own = found[found["release"] == release].reset_index(drop=True)
         assert set(own.pop("period")) == {period}
         drawn = ledger.recall(release)
         assert_frame_equal(own[list(drawn.columns)], drawn, check_dtype=False)
-        assert own.drop(columns=["release", *drawn.columns]).isna().all().all()
-    assert_frame_equal(pd.read_parquet(results.parent / "results_parquet/ips_all.parquet"), found)
+        assert set(own.pop("period_start").astype(str)) == {f"{period}-01"}
+        assert as_released(own).drop(columns=["release", *drawn.columns]).isna().all().all()
+    parquet = pd.read_parquet(results.parent / "results_parquet/ips_all.parquet")
+    assert_frame_equal(parquet.astype({"period_start": "datetime64[us]"}), found)
     listed = content(results)["dp_releases"].set_index("release")
     assert listed["all_table"].to_dict() == {
         OCTOBER: "ips_all", NOVEMBER: "ips_all", SALES: "grösse_all"
@@ -330,7 +333,8 @@ def test_sqlalchemy_reflects_tables_views_columns_and_comments(database: sa.Engi
         assert "differential privacy" in comment
         columns = inspector.get_columns(name)
         assert all(column["comment"] for column in columns)
-        assert all(isinstance(column["type"], sa.BigInteger | sa.String) for column in columns)
+        kinds = sa.BigInteger | sa.String | sa.Boolean | sa.Float
+        assert all(isinstance(column["type"], kinds) for column in columns)
 
 
 @pytest.mark.filterwarnings("ignore:duckdb-engine doesn't yet support reflection on indices")
@@ -349,7 +353,7 @@ def test_sqlalchemy_reflects_everything_at_once(database: sa.Engine, ledger: dp.
 def test_pandas_reads_sql(database: sa.Engine, ledger: dp.Ledger) -> None:
     with database.connect() as con:
         found = pd.read_sql(sa.text("SELECT * FROM ips_2026_10"), con)
-        assert_frame_equal(found, ledger.recall(OCTOBER), check_dtype=False)
+        assert_frame_equal(as_released(found), ledger.recall(OCTOBER), check_dtype=False)
         with pytest.raises(sa.exc.DBAPIError, match="read-only"):
             con.execute(sa.text("DELETE FROM ips_2026_10"))
 
@@ -363,8 +367,8 @@ def test_parquet_is_read_by_pyarrow_polars_and_pandas(ledger: dp.Ledger, results
         receipt = receipt_in_metadata(pq.read_schema(file).metadata)
         assert receipt == ledger.recall(row["release"]).attrs["dp"] == json.loads(row["receipt"])
         frame = ledger.recall(row["release"])
-        assert_frame_equal(pd.read_parquet(file), frame, check_dtype=False)
-        assert_frame_equal(table.to_pandas(), frame, check_dtype=False)
+        assert_frame_equal(as_released(pd.read_parquet(file)), frame, check_dtype=False)
+        assert_frame_equal(as_released(table.to_pandas()), frame, check_dtype=False)
         assert pl.read_parquet(file).to_dicts() == table.to_pylist()
 
 
