@@ -452,6 +452,8 @@ class Charge:
     """What Gaussian noise reveals, for filters; None for other noise."""
     steps: int = 1
     """Steps of the release between neighbours of what the ledger protects: 1 or 2."""
+    holder: str | None = None
+    """The series that the release belongs to, if that has a reservation of its own."""
 
     def for_unit(self, unit: str | None) -> Charge:
         """The charge to a ledger that protects ``unit``; LedgerError if no price is known."""

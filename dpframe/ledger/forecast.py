@@ -384,7 +384,7 @@ def forecast(
     now, told = here.now, neighbours_of(plan)
     steps = receipt_steps(facts_of(plan), now.protects)
     left = left_in(now, here.segments, None)
-    paying = [one for one in here.held if steps <= one.steps]
+    paying = [one for one in here.held if steps <= one.steps and one.holder is None]
     reserved = sum(one.fits(profile, plan_gaussian_cost(plan), told) for one in paying)
     added = _count_one_by_one(plan, rooms[0], steps)
     reserving = added if now.accountant == "pld" else None

@@ -374,7 +374,7 @@ def _optional_count(name: str, value: object) -> int | None:
 def reservations(db: sqlite3.Connection) -> Iterator[Reservation]:
     """All reservations except filters, oldest first."""
     left = _remaining_amounts(db)
-    for entry in _prepaid_entries(db):
+    for entry in prepaid_entries(db):
         if not is_filter(entry.profile):
             there = left.get(entry.release_id, 0)
             yield reservation_of(entry, there if isinstance(there, int) else 0)
@@ -383,7 +383,7 @@ def reservations(db: sqlite3.Connection) -> Iterator[Reservation]:
 def filters(db: sqlite3.Connection) -> Iterator[Filter]:
     """All filters, oldest first."""
     left = _remaining_amounts(db)
-    for entry in _prepaid_entries(db):
+    for entry in prepaid_entries(db):
         if is_filter(entry.profile):
             (drawn,) = db.execute(
                 "SELECT count(*) FROM charges WHERE releases IS NULL AND under = ?",
@@ -396,7 +396,7 @@ def _remaining_amounts(db: sqlite3.Connection) -> dict[str, Any]:
     return {held.reservation_id: held.left for held in read_state(db).held}
 
 
-def _prepaid_entries(db: sqlite3.Connection) -> Iterator[Entry]:
+def prepaid_entries(db: sqlite3.Connection) -> Iterator[Entry]:
     """Entries of reservations and filters."""
     if store.file_format(db) < schema.RESERVATIONS:
         return

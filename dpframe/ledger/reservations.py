@@ -78,6 +78,7 @@ class OpenFilter:
     left: Amounts
     neighbours: str
     steps: int = 1
+    holder: None = None
 
     def pay(
         self, profile: Profile, told: Callable[[], GaussianLeakage | None], neighbours: str | None
@@ -271,6 +272,8 @@ class OpenReservation:
     profile: Profile
     neighbours: str | None
     steps: int = 1
+    holder: str | None = None
+    """The series whose releases alone it pays for; None: it pays for all but those of a series."""
 
     def pay(
         self, profile: Profile, told: Callable[[], GaussianLeakage | None], neighbours: str | None

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import sqlite3
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 from dpframe.accounting.compose import Amounts, Profile
@@ -286,7 +288,7 @@ class LedgerState:
         """The oldest reservation that pays for a release, else the oldest filter that does, as it
         stands after paying; None if none pays."""
         for held in sorted(self.held, key=lambda one: isinstance(one, OpenFilter)):
-            if charge.steps > held.steps:
+            if charge.steps > held.steps or charge.holder != held.holder:
                 continue
             after = held.pay(profile, charge.told, charge.neighbours)
             if after is not None:
@@ -304,15 +306,26 @@ class LedgerState:
         if paid is not None:
             left = self._amounts_left(paid.reservation_id, paid.left)
             return entry._replace(under=paid.reservation_id, open=left), paid
+        if charge.holder is not None:
+            raise OverBudgetError(
+                f"the total of {charge.holder!r} is used up, or was reserved for another law. Declare "
+                "it anew under another name."
+            )
         spent = self.plus(entry.cost, charge.exact_cost, charge.blocks)
         return entry._replace(
             spent_epsilon=spent[0], spent_delta=spent[1], open=self.last.open or "{}"
         ), None
 
     def with_reservation(
-        self, plan: ReservablePlan, releases: int, cost: Units, asked: Exact | None = None
+        self,
+        plan: ReservablePlan,
+        releases: int,
+        cost: Units,
+        asked: Exact | None = None,
+        said: Mapping[str, Any] = MappingProxyType({}),
     ) -> Entry:
-        """The entry of a reservation, which costs what is paid for all of its releases."""
+        """The entry of a reservation, which costs what is paid for all of its releases. ``said`` is
+        of the series that it is for."""
         return self._paid_before(
             plan,
             cost,
@@ -321,6 +334,7 @@ class LedgerState:
             source=f"a reservation of {releases} releases",
             profile=json.dumps(reserved_law(plan.profile)),
             left=releases,
+            said=said,
         )
 
     def with_filter(
@@ -348,8 +362,10 @@ class LedgerState:
         source: str,
         profile: str,
         left: int | Amounts,
+        said: Mapping[str, Any] = MappingProxyType({}),
     ) -> Entry:
         receipt: dict[str, Any] = {"neighbours": neighbours_of(plan), "request": plan.request}
+        receipt |= said
         receipt["cost"] = list(map(str, asked))
         steps = receipt_steps(facts_of(plan), self.now.protects)
         if steps > 1:
@@ -441,6 +457,7 @@ def _read_reservation(
         profile=profile_of(entry.profile),
         neighbours=neighbours,
         steps=steps,
+        holder=said.get("holder"),
     )
 
 
@@ -456,7 +473,7 @@ def write_charge(db: sqlite3.Connection, charge: Charge, profile: Profile) -> Pa
         left=after.now.remainder,
         there=after.left_in(charge.blocks),
         reservation=held,
-        reserved=bool(here.held),
+        reserved=any(held.holder == charge.holder for held in here.held),
         protects=None if unit == charge.unit else unit,
         cost=cost_of_steps(entry),
     )
@@ -472,11 +489,16 @@ def _append_to_history(db: sqlite3.Connection, here: LedgerState, entry: Entry, 
 
 
 def write_reservation(
-    db: sqlite3.Connection, plan: ReservablePlan, releases: int, cost: Units, asked: Exact
+    db: sqlite3.Connection,
+    plan: ReservablePlan,
+    releases: int,
+    cost: Units,
+    asked: Exact,
+    said: Mapping[str, Any] = MappingProxyType({}),
 ) -> Reservation:
     """Write a reservation, or raise OverBudgetError."""
     here = read_state(db)
-    entry = here.with_reservation(plan, releases, cost, asked)
+    entry = here.with_reservation(plan, releases, cost, asked, said)
     _append_to_history(db, here, entry, unit_of_receipt(facts_of(plan)))
     return reservation_of(entry, releases)
 

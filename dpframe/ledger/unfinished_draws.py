@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from glob import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, Self
 
 from dpframe.ledger import store
 from dpframe.ledger.book import (
@@ -22,7 +25,14 @@ from dpframe.ledger.book import (
 )
 from dpframe.ledger.entries import Charge, Entry, cost_of_steps, entries
 from dpframe.ledger.forecast import BUSY
-from dpframe.ledger.state import PaidCharge, read_state
+from dpframe.ledger.history import prepaid_entries
+from dpframe.ledger.reservations import (
+    ReservablePlan,
+    check_reserves,
+    exact_price,
+    price_reservation,
+)
+from dpframe.ledger.state import PaidCharge, read_state, write_reservation
 from dpframe.ledger.store import read_totals
 
 UNFINISHED = "-unfinished-"
@@ -64,6 +74,37 @@ class ResumingLedger(Ledger):
 
     _here: Path | None = None
     """The file of the draw that this process makes."""
+    _holder: str | None = None
+
+    def of_series(self, holder: str) -> Self:
+        """The ledger for releases of a series, which :meth:`reserve_once` paid for; those alone
+        use it up, and they use nothing else."""
+        view = copy.copy(self)
+        view._holder = holder
+        return view
+
+    def reserve_once(
+        self, holder: str, plan: ReservablePlan, delta: float, said: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Pay for ``said["releases"]`` releases of a series; return what was said when that was
+        paid, now or before. A process that is killed has paid or has not.
+
+        Raises OverBudgetError if the totals do not hold that much, and ParameterError if the ledger
+        cannot reserve.
+        """
+        check_reserves(self.accountant)
+        with self._reading() as db:
+            known = _said_of(db, holder)
+        if known is not None:
+            return known
+        releases, cost = price_reservation(plan, said["releases"], delta)
+        exact = exact_price(plan, releases, delta, cost)
+        with self._write_transaction() as db:
+            known = _said_of(db, holder)
+            if known is None:
+                about = {"holder": holder, "said": said}
+                write_reservation(db, plan, releases, cost, exact, about)
+        return said if known is None else known
 
     @contextmanager
     def drawing(self) -> Iterator[None]:
@@ -115,6 +156,7 @@ class ResumingLedger(Ledger):
 
     def charge(self, charge: Charge) -> PaidCharge:
         """Spend, or go on with the charge of a draw that was cut off."""
+        charge = replace(charge, holder=self._holder)
         with self._reading() as db:
             found = self._cut_off(db, charge)
             if found is not None:
@@ -140,7 +182,7 @@ class ResumingLedger(Ledger):
         with self._reading() as db:
             found = self._cut_off(db, charge)
         if found is None:
-            super().check(charge)
+            super().check(replace(charge, holder=self._holder))
 
     def _cut_off(self, db: sqlite3.Connection, charge: Charge) -> Entry | None:
         """The newest charge of this name and plan whose process died before the result was stored;
@@ -167,6 +209,16 @@ class ResumingLedger(Ledger):
         except OSError:
             return False
         return not draw or unpack_result(draw) is not None
+
+
+def _said_of(db: sqlite3.Connection, holder: str) -> Mapping[str, Any] | None:
+    """What was said of a series when its releases were reserved; None if they are not."""
+    for entry in prepaid_entries(db):
+        known = json.loads(entry.receipt)
+        if known.get("holder") == holder:
+            said: Mapping[str, Any] = known["said"]
+            return said
+    return None
 
 
 def _is_unstored(db: sqlite3.Connection, release_id: str) -> bool:
@@ -201,19 +253,21 @@ class _Rehearsal(ResumingLedger):
     def charge(self, charge: Charge) -> PaidCharge:
         with self._reading() as db:
             resumed = self._cut_off(db, charge) is not None
-        return super().charge(charge) if resumed else Ledger.charge(self, charge)
+        if resumed:
+            return super().charge(charge)
+        return Ledger.charge(self, replace(charge, holder=self._holder))
 
 
 @contextmanager
-def rehearsal(ledger: Ledger) -> Iterator[Ledger]:
+def rehearsal(ledger: Ledger) -> Iterator[ResumingLedger]:
     """A copy of a ledger, to see what charges would do; it is gone afterwards."""
     with TemporaryDirectory() as folder:
-        copy = Path(folder, "rehearsal.db")
+        file = Path(folder, "rehearsal.db")
         with (
             store.read_transaction(ledger.path, BUSY) as db,
-            closing(sqlite3.connect(copy)) as target,
+            closing(sqlite3.connect(file)) as target,
         ):
             db.backup(target)
-        made = _Rehearsal(copy)
+        made = _Rehearsal(file)
         made.original = ledger.path
         yield made

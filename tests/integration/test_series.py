@@ -166,6 +166,112 @@ def test_a_grace_and_a_zone_move_what_is_due(
     assert last(zone="Europe/Berlin", grace="2 days") == "2026-W42"
 
 
+# -- one total for all periods ---------------------------------------------------------------------
+
+WHOLE: dict[str, Any] = {
+    "name": "visits",
+    "question": "hhh",
+    "hierarchy": ["country"],
+    "user": "who",
+    "periods": 3,
+    "total": (2.0, 1e-6),
+}
+YEAR = {"epsilon": 2.5, "delta": 1e-5, "accountant": "pld", "protects": "who"}
+
+
+def year(tmp_path: Path, source: Any = None, **changed: Any) -> dp.Series:
+    rows = frame().assign(who=lambda d: d.index % 500) if source is None else source
+    return dp.Series(
+        [{**WHOLE, **changed}],
+        source=rows,
+        period=PERIOD,
+        ledger={"path": tmp_path / "budget.db", **YEAR},
+    )
+
+
+def test_one_total_pays_for_all_periods_once(tmp_path: Path) -> None:
+    """Law: the first run pays, later ones pay nothing; no period after the last is due."""
+    dry = year(tmp_path).run("2026-W40", dry_run=True)
+    first = year(tmp_path).run("2026-W40")
+    assert dry.cost == first.cost
+    assert 0.9 < first.cost[0] / 2.0 <= 1
+    rest = year(tmp_path).run()
+    assert [step.period for step in rest.steps] == ["2026-W40", "2026-W41", "2026-W42"]
+    assert (rest.code, rest.cost) == (0, (0.0, 0.0))
+    ledger = dp.Ledger(tmp_path / "budget.db")
+    assert len(ledger.reservations()) == 1
+    assert ledger.spent == dp.Spending(epsilon=first.cost[0], delta=first.cost[1])
+    ledger.verify()
+
+
+def test_nobody_else_uses_up_what_a_series_paid_for(tmp_path: Path) -> None:
+    """Law: a release of the same law outside of the series is charged on top, and the series still
+    has all of its periods; what it has used up is refused, not charged to the totals."""
+    year(tmp_path).run("2026-W40")
+    ledger = dp.Ledger(tmp_path / "budget.db")
+    (said,) = [json.loads(r) for r in ledger.releases()["receipt"]]
+    before, law = ledger.spent.epsilon, {n: said[n] for n in ("mechanism", "epsilon", "delta")}
+    rows = frame().assign(who=lambda d: d.index % 500)
+    if before + said["epsilon"] > 2.5:
+        with pytest.raises(dp.OverBudgetError):
+            rows.dp.hhh(["country"], user="who", ledger=ledger, **law)
+    assert ledger.forecast(dp.explain(["country"], user="who", **law)).reserved == 0
+    assert year(tmp_path).run().code == 0
+    resumed = ResumingLedger(tmp_path / "budget.db").of_series("visits")
+    with pytest.raises(dp.OverBudgetError, match="the total of 'visits' is used up"):
+        rows.dp.hhh(["country"], user="who", ledger=resumed, release="visits-x", **law)
+    assert ledger.spent.epsilon == before
+
+
+def test_another_total_under_the_same_name_is_refused(tmp_path: Path) -> None:
+    year(tmp_path).run("2026-W40")
+    for changed in ({"total": (1.0, 1e-6)}, {"periods": 4}):
+        with pytest.raises(dp.ReleaseNameError, match="Give it another name"):
+            year(tmp_path, **changed).run()
+
+
+def test_the_law_that_was_paid_for_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Law: another version, which finds another epsilon, goes on with the one of the first run."""
+    year(tmp_path).run("2026-W40")
+    real = due.WholeTotal.of
+
+    def other(*given: Any) -> due.WholeTotal:
+        found = real(*given)
+        law = {**found.law, "epsilon": 0.9 * float(found.law["epsilon"])}  # type: ignore[arg-type]
+        return replace(found, law=law)
+
+    monkeypatch.setattr(due.WholeTotal, "of", other)
+    done = year(tmp_path).run()
+    assert (done.code, done.cost) == (0, (0.0, 0.0))
+    ledger = dp.Ledger(tmp_path / "budget.db")
+    assert ledger.releases()["epsilon"].nunique() == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"total": 2.0}, "total must be a pair"),
+        ({"periods": 0}, "releases"),
+        ({"epsilon": 1.0}, "must be left out"),
+        ({"total": (1e-9, 1e-6)}, "report 'visits'"),
+    ],
+)
+def test_totals_that_cannot_be(tmp_path: Path, changed: dict[str, Any], said: str) -> None:
+    with pytest.raises(dp.DpframeError, match=said):
+        year(tmp_path, **changed)
+
+
+def test_a_total_needs_a_ledger_that_composes(tmp_path: Path) -> None:
+    made = dp.Series(
+        [WHOLE],
+        source=frame().assign(who=1),
+        period=PERIOD,
+        ledger={"path": tmp_path / "b.db", "epsilon": 3.0, "delta": 1e-5},
+    )
+    with pytest.raises(dp.ParameterError, match="accountant='pld'"):
+        made.run()
+
+
 # -- gaps ------------------------------------------------------------------------------------------
 
 

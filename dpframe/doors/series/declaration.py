@@ -21,8 +21,16 @@ from dpframe.asking.release import DataScope, named_request
 from dpframe.common.calls import argument_hint, shown_value
 from dpframe.common.files import ADDRESS, file_of_path, is_postgres
 from dpframe.common.texts import identifier
-from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
+from dpframe.doors.warehouse import plan_series
+from dpframe.errors import (
+    DpframeError,
+    ParameterError,
+    ParameterTypeError,
+    ReleaseNameError,
+    SourceError,
+)
 from dpframe.ledger import Ledger
+from dpframe.ledger.unfinished_draws import ResumingLedger
 from dpframe.periods import (
     OF_WEEKS,
     UNITS,
@@ -168,9 +176,9 @@ def path_from_base(path: str | Path, base: Path) -> str:
     return text if text.startswith("~") or ADDRESS.match(text) else os.path.join(base, text)
 
 
-OF_REPORT = ("name", "question", "source", "period", "data")
+OF_REPORT = ("name", "question", "source", "period", "data", "periods", "total")
 OF_PERIOD = ("column", "unit", "first", "zone", "grace")
-OF_GRACE = re.compile(r"(\d{1,4}) (hour|day|week)s?")
+OF_TIME = re.compile(r"(\d{1,4}) (minute|hour|day|week)s?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +199,44 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WholeTotal:
+    """One total for all periods of a report, which are of the same people.
+
+    Parameters
+    ----------
+    periods, total
+        The number of periods from the first on, and (epsilon, delta) of all together.
+    arguments
+        The arguments of every release, without the law.
+    law
+        Arguments that set noise and budget of every release, found for the total.
+    """
+
+    periods: int
+    total: tuple[float, float]
+    arguments: Mapping[str, Any]
+    law: Mapping[str, Any]
+
+    @classmethod
+    def of(
+        cls, question: Question[Any, Any], arguments: Mapping[str, Any], periods: Any, total: Any
+    ) -> WholeTotal:
+        """Find the law. BudgetError where no law keeps the total."""
+        planned = plan_series(periods, question.name, **arguments, total=total)
+        named = {"epsilon", "delta", *(name for law in question.laws for name in law)}
+        return cls(
+            periods=planned.releases,
+            total=(planned.total.epsilon, planned.total.delta),
+            arguments=arguments,
+            law={name: value for name, value in planned.arguments.items() if name in named},
+        )
+
+    def said(self) -> dict[str, Any]:
+        """What a ledger notes beside the reservation."""
+        return {"releases": self.periods, "total": [*self.total], "law": {**self.law}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """A question that is asked every period. ``asked`` is its plan, made without data, or what
     becomes the plan."""
@@ -201,6 +247,33 @@ class Report:
     source: Source
     timing: Schedule
     data: str | None
+    whole: WholeTotal | None = None
+
+    def reserved_in(self, ledger: ResumingLedger) -> Report:
+        """Pay for all periods of a report with one total, unless that is done; return the report
+        with the law that was paid for, which another version might not find again.
+
+        Raises ReleaseNameError if other periods or another total were paid for.
+        """
+        if self.whole is None:
+            return self
+        plan, said = self.question.declared(self.asked), self.whole.said()
+        known = ledger.reserve_once(self.name, plan, self.whole.total[1], said)
+        if {**known, "law": None} != {**said, "law": None}:
+            raise ReleaseNameError(
+                f"report {self.name!r} has changed since {known['releases']} periods were paid for "
+                f"with a total of {tuple(known['total'])}. Give it another name."
+            )
+        if known["law"] == said["law"]:
+            return self
+        whole = replace(self.whole, law=known["law"])
+        return replace(
+            self, whole=whole, asked=self.question.plan({**whole.arguments, **whole.law})
+        )
+
+    def ledger_of(self, ledger: ResumingLedger) -> ResumingLedger:
+        """The ledger that pays for a release."""
+        return ledger if self.whole is None else ledger.of_series(self.name)
 
     def release(self, period: str) -> str:
         """Return the name under which a ledger stores the release of a period."""
@@ -246,17 +319,18 @@ def _declared_report(given: object, i: int, source: object, period: object, base
     known = (*OF_REPORT, *(n for n in question.plan_arguments if n not in WAREHOUSE_ARGUMENTS))
     check_keys(where, table, known)
     own = _key_table(table.get("period", {}), where)
-    timing = _schedule({**_key_table(period or {}, "period"), **own}, f"period of {where}")
-    if family(f"{name}-{timing.first}") != name:
-        raise ParameterError(
-            f"the name of {where} ends like a period. End it with a letter: publishing reads "
-            "periods at the end of names."
-        )
+    timing = read_schedule({**_key_table(period or {}, "period"), **own}, f"period of {where}")
+    check_family(name, timing, where)
     here = table.get("source", source)
     if here is None:
         raise ParameterError(f"{where} has no source. Give it one, or one for all reports.")
     arguments = {key: value for key, value in table.items() if key not in OF_REPORT}
     try:
+        whole = None
+        if {"periods", "total"} & table.keys():
+            both = table.get("periods"), table.get("total")
+            whole = WholeTotal.of(question, arguments, *both)
+            arguments |= whole.law
         asked = question.plan(arguments)
         data = data_name(table.get("data"))
     except DpframeError as error:
@@ -273,7 +347,17 @@ def _declared_report(given: object, i: int, source: object, period: object, base
         source=_report_source(here, base, where),
         timing=timing,
         data=data,
+        whole=whole,
     )
+
+
+def check_family(name: str, timing: Schedule, where: str) -> None:
+    """Raise ParameterError for a name whose releases publishing would not find together."""
+    if family(f"{name}-{timing.first}") != name:
+        raise ParameterError(
+            f"the name of {where} ends like a period. End it with a letter: publishing reads "
+            "periods at the end of names."
+        )
 
 
 HIERARCHY = ("by", "hierarchy")
@@ -313,7 +397,8 @@ def _report_question(given: object, where: str) -> Question[Any, Any]:
     return known[name]
 
 
-def _schedule(table: Mapping[str, Any], where: str) -> Schedule:
+def read_schedule(table: Mapping[str, Any], where: str) -> Schedule:
+    """Check the declaration of periods; ``where`` is for messages."""
     check_keys(where, table, OF_PERIOD)
     for key in ("column", "unit", "first"):
         if key not in table:
@@ -351,11 +436,14 @@ def _grace(table: Mapping[str, Any], where: str) -> dt.timedelta:
     given = table.get("grace", dt.timedelta())
     if isinstance(given, dt.timedelta) and given >= dt.timedelta():
         return given
-    found = OF_GRACE.fullmatch(given.strip()) if isinstance(given, str) else None
+    return read_time(given, f"grace ({given!r}) of {where}")
+
+
+def read_time(given: object, what: str) -> dt.timedelta:
+    """A time such as "6 hours"; ParameterError, which says ``what`` it is, for others."""
+    found = OF_TIME.fullmatch(given.strip()) if isinstance(given, str) else None
     if found is None:
-        raise ParameterError(
-            f"grace ({given!r}) of {where} must be a time such as '6 hours' or '2 days'."
-        )
+        raise ParameterError(f"{what} must be a time such as '6 hours' or '2 days'.")
     return dt.timedelta(**{f"{found[2]}s": int(found[1])})
 
 
@@ -410,7 +498,8 @@ def due_periods(report: Report, until: str | None, clock: Clock, names: Sequence
     if _end(asked) < _end(timing.first):
         return []
     texts = periods_of(timing.unit, timing.first, asked)
-    return [text for text in texts if _clock_has_period(timing, text)]
+    there = [text for text in texts if _clock_has_period(timing, text)]
+    return there if report.whole is None else there[: report.whole.periods]
 
 
 def _last_period_over(timing: Schedule, clock: Clock) -> str:

@@ -216,9 +216,10 @@ class Task:
 
 
 def due_tasks(
-    reports: Sequence[Report], ledger: Ledger, until: str | None, clock: Clock
+    reports: Sequence[Report], ledger: ResumingLedger, until: str | None, clock: Clock
 ) -> list[Task]:
-    """Return a task for every period that is due, in the order in which the periods end.
+    """Return a task for every period that is due, in the order in which the periods end. Pays for
+    reports with one total.
 
     Raises ReleaseNameError, before anything is drawn, if the release that the ledger stores under
     the name of a task answered another declaration.
@@ -227,6 +228,7 @@ def due_tasks(
     there, out = set(names), []
     for report in reports:
         periods = due_periods(report, until, clock, names)
+        report = report.reserved_in(ledger) if periods else report
         stored = [period for period in periods if report.release(period) in there]
         report = continue_report(report, stored, ledger)
         for period in periods:
@@ -250,12 +252,12 @@ def _check_declaration(report: Report, period: str, ledger: Ledger) -> None:
         ) from None
 
 
-def run_tasks(tasks: Sequence[Task], ledger: Ledger, *, dry_run: bool) -> list[Step]:
+def run_tasks(tasks: Sequence[Task], ledger: ResumingLedger, *, dry_run: bool) -> list[Step]:
     """Draw every release that is not stored; with ``dry_run``, charge a copy of the ledger for it.
 
     A release that cannot be drawn is a gap, and the next one is tried.
     """
-    act = _charge_task if dry_run else _draw_task
+    act = _charge_task if dry_run else draw_task
     with OpenSources() as opened:
         return [_try_task(task, partial(act, opened, task, ledger)) for task in tasks]
 
@@ -288,13 +290,14 @@ class OpenSources(ExitStack):
         return self._there[key]
 
 
-def _draw_task(opened: OpenSources, task: Task, ledger: Ledger) -> State:
+def draw_task(opened: OpenSources, task: Task, ledger: ResumingLedger) -> State:
+    """Draw a release that is not stored; "stored" if another process did so in between."""
     report = task.report
     answer = answer_checked(
         report.question,
         report.asked,
         opened.source(task),
-        ledger=ledger,
+        ledger=report.ledger_of(ledger),
         name=task.name,
         about=report.data_scope(task.period),
         progress=False,
@@ -303,7 +306,7 @@ def _draw_task(opened: OpenSources, task: Task, ledger: Ledger) -> State:
     return "stored" if answer.release.receipt["replayed"] else "drawn"
 
 
-def _charge_task(opened: OpenSources, task: Task, copy: Ledger) -> State:
+def _charge_task(opened: OpenSources, task: Task, copy: ResumingLedger) -> State:
     """Charge a copy of the ledger. Reads types of columns, but no row."""
     report, source = task.report, without_rows(opened.source(task))  # types only
     plan = report.question.declared(report.asked)
@@ -312,6 +315,7 @@ def _charge_task(opened: OpenSources, task: Task, copy: Ledger) -> State:
     facts, place = plan.receipt(task.name), report.source.describe(task.period)
     facts = facts.with_facts(about.facts(facts))
     cost = charge_for(plan, facts, place, task.name, about.blocks)
+    copy = report.ledger_of(copy)
     copy.check(cost)
     copy.charge(cost)
     return "due"
@@ -394,7 +398,9 @@ class Series:
     reports
         A mapping for each report: ``name``, ``question`` ("hhh", "tree_counts", "rollup" or
         another), and the arguments of the question's function. A report may have its own
-        ``source`` and ``period``, and ``data``. Releases are called NAME-PERIOD.
+        ``source`` and ``period``, and ``data``. In the place of ``epsilon`` and ``delta`` it may
+        have ``periods``, their number, and ``total``, the (epsilon, delta) of all of them together.
+        Releases are called NAME-PERIOD.
     source
         Where the rows are: the path of a file, in which ``{period}`` stands for the period; a
         mapping with ``database`` and ``table`` or ``sql``; or anything that a question takes.
@@ -540,15 +546,15 @@ class Series:
         last, clock = due.as_until(until), due.current_time()
         with ExitStack() as opened:
             if not dry_run:
-                ledger: Ledger = ResumingLedger(self._path, **self._totals)
+                ledger = ResumingLedger(self._path, **self._totals)
             elif is_unmade(self._path) and {"epsilon", "delta"} <= self._totals.keys():
                 folder = opened.enter_context(TemporaryDirectory())
                 ledger = ResumingLedger(Path(folder, "rehearsal.db"), **self._totals)
             else:
                 now = ResumingLedger(self._path, **self._totals)
                 ledger = opened.enter_context(rehearsal(now))
-            tasks = due_tasks(self._reports, ledger, last, clock)
             before = ledger.spent
+            tasks = due_tasks(self._reports, ledger, last, clock)
             steps = run_tasks(tasks, ledger, dry_run=dry_run)
             spent, left = ledger.spent, ledger.left
             return Outcome(
