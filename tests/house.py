@@ -395,7 +395,7 @@ class House:
 PUBLIC_METHODS = {
     ("Ledger", "spent"), ("Ledger", "left"), ("Ledger", "within"), ("Ledger", "drawing"),
     ("ResultMethods", "above"), ("ResultMethods", "below"),
-    ("ResumingLedger", "drawing"), ("SharedLedger", "drawing"),
+    ("ResumingLedger", "drawing"), ("PromptLedger", "drawing"),
 }  # fmt: skip
 """Methods that users call, whose names stay."""
 

@@ -308,8 +308,8 @@ class LedgerState:
             return entry._replace(under=paid.reservation_id, open=left), paid
         if charge.holder is not None:
             raise OverBudgetError(
-                f"the total of {charge.holder!r} is used up, or was reserved for another law. Declare "
-                "it anew under another name."
+                f"the total of {charge.holder!r} is used up, or was reserved for another law. "
+                "Declare it anew under another name."
             )
         spent = self.plus(entry.cost, charge.exact_cost, charge.blocks)
         return entry._replace(

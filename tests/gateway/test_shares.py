@@ -172,7 +172,7 @@ def check_agrees(folder: Path, pick: random.Random, steps: int = 10) -> None:
         cost = some_cost(pick, data, analysts)
         if pick.random() < 0.1:
             book = Shares()  # the gateway starts again
-        view = SharedLedger.of(ledger, cost.who, data, book, {})
+        view = SharedLedger.of(ledger, book, {}).of_analyst(cost.who, data)
         fits = twin.fits(cost)
         charge = charge_of(cost, number)
         assert view.foresee(charge).fits == fits

@@ -88,7 +88,7 @@ def test_answers_take_whole_steps_and_the_same_ones(neighbours: list[Gate]) -> N
 
 def test_a_planted_leak_is_found(neighbours: list[Gate], monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the wait the times tell the tables apart."""
-    monkeypatch.setattr(Gate, "_sleep", lambda *_: None)
+    monkeypatch.setattr(Gate, "wait_for_step", lambda *_: None)
     assert difference(neighbours, seconds) < LEAKS
 
 

@@ -149,8 +149,9 @@ def _run_serve(options: argparse.Namespace) -> int:
         raise ParameterError("serve needs a policy. Pass policy.toml, or --demo.")
     policy = load_name(reader, "read_policy")(path)
     if options.check:
-        data, analysts = len(policy.data), len(policy.analysts)
-        say(f"{path}: no mistakes; data sets: {data}, analysts: {analysts}")
+        counts = {"data sets": policy.data, "analysts": policy.analysts, "views": policy.views}
+        told = ", ".join(f"{name}: {len(found)}" for name, found in counts.items() if found)
+        say(f"{path}: no mistakes; {told}")
         return 0
     serve = load_name("dpframe.doors.gateway.http", "serve")
     told = serve(policy, lambda url: say(f"serving  {url}"), options.quiet, options.demo)

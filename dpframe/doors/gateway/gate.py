@@ -14,8 +14,8 @@ import sys
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import wraps
@@ -28,7 +28,7 @@ from dpframe.asking.release import replay_of_stored
 from dpframe.common.calls import argument_hint, shown_value
 from dpframe.common.digest import CHANGE
 from dpframe.common.progress import time_limit
-from dpframe.doors.gateway.policy import Analyst, DataSet, Policy
+from dpframe.doors.gateway.policy import Analyst, DataSet, Policy, View
 from dpframe.doors.gateway.policy_questions import (
     NAMED,
     GateQuestion,
@@ -39,6 +39,7 @@ from dpframe.doors.gateway.policy_questions import (
 )
 from dpframe.doors.gateway.shares import (
     Memory,
+    PromptLedger,
     SharedLedger,
     Shares,
     check_private,
@@ -184,6 +185,7 @@ class Gate:
         self._read: OrderedDict[str, GateQuestion] = OrderedDict()
         self._replies: WeakKeyDictionary[GateQuestion, Reply] = WeakKeyDictionary()
         self._lock = threading.Lock()
+        self.published: dict[str, str] = {}
         self.log: deque[dict[str, Any]] = deque(maxlen=2000)
 
     def close(self) -> None:
@@ -256,7 +258,18 @@ class Gate:
             "largest": data.largest,
             "default": data.default,
             "state": data.state,
+            "views": [self._view_facts(v) for v in self.policy.views.values() if v.data is data],
             "budget": self.budget(analyst, data.name),
+        }
+
+    def _view_facts(self, view: View) -> dict[str, Any]:
+        return {
+            "name": view.name,
+            "question": view.report.question.name,
+            "arguments": dict(view.given),
+            "unit": view.report.timing.unit,
+            "first": view.report.timing.first,
+            "published": self.published.get(view.data.name),
         }
 
     @withhold_path
@@ -384,12 +397,12 @@ class Gate:
             while reply is None:
                 reply = self._free(analyst, asked)[0] or self._draw_once(analyst, asked, began)
         except FailedError as error:  # the class of an error says nothing of rows to its owner
-            self._note({**facts, "error": type(error.__cause__).__name__}, "failed")
+            self.note({**facts, "error": type(error.__cause__).__name__}, "failed")
             raise
         except DpframeError as error:
-            self._note({**facts, "error": type(error).__name__}, "refused")
+            self.note({**facts, "error": type(error).__name__}, "refused")
             raise
-        self._note(
+        self.note(
             {**facts, "release": reply.name}, "answered" if reply.free is None else "replayed"
         )
         return reply
@@ -416,7 +429,7 @@ class Gate:
         }
 
     def reopen(self, owner: Analyst, name: object, analyst: object) -> None:
-        """Forget an analyst's failures, so that a data set answers again.
+        """Forget the failures of an analyst, or of "view NAME", so that a data set answers again.
 
         Raises ParameterError for who is no owner, and for what the policy lacks. An owner needs no
         share of the data set.
@@ -424,10 +437,11 @@ class Gate:
         if not owner.owner:
             raise ParameterError("only owners reopen a data set. The policy names them.")
         data = self.data_of(owner, name)
-        if not isinstance(analyst, str) or analyst not in self.policy.analysts:
+        known = {*self.policy.analysts, *(view.holder for view in self.policy.views.values())}
+        if not isinstance(analyst, str) or analyst not in known:
             raise ParameterError(f"there is no analyst {shown_value(analyst)}.")
         self._memory.forget_failures(analyst, data.name)
-        self._note({"analyst": owner.name, "data": data.name, "of": analyst}, "reopened")
+        self.note({"analyst": owner.name, "data": data.name, "of": analyst}, "reopened")
 
     def _free(self, analyst: Analyst, asked: GateQuestion) -> tuple[Reply | None, GateQuestion]:
         """The reply of a stored release of this question or of a finer one, and the question that
@@ -466,24 +480,45 @@ class Gate:
 
         Until its answer is due nobody sees the release: when it is there tells how long rows took.
         """
+        with self.flight(asked.name) as is_mine:
+            return self._draw(analyst, asked, began) if is_mine else None
+
+    @contextmanager
+    def flight(self, name: str) -> Iterator[bool]:
+        """Whether a release is drawn in the block, which nobody sees before the block is over; else
+        another thread has drawn it, or failed."""
         with self._lock:
-            other = self._flights.get(asked.name)
+            other = self._flights.get(name)
             if other is None:
-                mine = self._flights[asked.name] = threading.Event()
+                mine = self._flights[name] = threading.Event()
         if other is not None:
             other.wait()
-            return None
+            yield False
+            return
         try:
-            return self._draw(analyst, asked, began)
+            yield True
         finally:
             with self._lock:
-                del self._flights[asked.name]
+                del self._flights[name]
             mine.set()
 
     def _ledger_of(self, analyst: Analyst, asked: GateQuestion) -> SharedLedger:
         data, said = asked.data, {"question": asked.question, "arguments": asked.given}
         ledger, shares = self._ledgers[data.name], self._shares[data.name]
-        return SharedLedger.of(ledger, analyst, data, shares, said)
+        return SharedLedger.of(ledger, shares, said).of_analyst(analyst, data)
+
+    def ledger_of_view(self, view: View, asked: Mapping[str, Any]) -> PromptLedger:
+        """The ledger for a view's release, whose entry has what is ``asked``."""
+        ledger, shares = self._ledgers[view.data.name], self._shares[view.data.name]
+        return PromptLedger.of(ledger, shares, {"view": view.name, **asked})
+
+    def is_closed(self, view: View) -> bool:
+        """Whether draws of a view failed too often, until an owner opens it again."""
+        return self._memory.failures(view.holder, view.data.name) >= self.policy.failures
+
+    def add_failure(self, view: View) -> None:
+        """Count a draw of a view that failed after rows may have been read."""
+        self._memory.add_failure(view.holder, view.data.name)
 
     def _draw(self, analyst: Analyst, asked: GateQuestion, began: float) -> Reply:
         data, ledger = asked.data, self._ledger_of(analyst, asked)
@@ -496,7 +531,7 @@ class Gate:
             )
         try:
             # who waits holds no rows, and no time counts
-            with self._slots, time_limit(self.policy.longest), ExitStack() as opening:
+            with self.take_slot(), ExitStack() as opening:
                 rows = self._tables[data.name]
                 rows = opening.enter_context(data.rows()) if rows is None else rows
                 released = asked.release(rows, ledger, asked.name)
@@ -506,7 +541,7 @@ class Gate:
             self._memory.add_failure(analyst.name, data.name)
             raise FailedError(FAILED) from error
         finally:
-            self._sleep(began)
+            self.wait_for_step(began)
         replayed = released.receipt.get("replayed")
         return _reply(asked, released, _replay_words(released.receipt) if replayed else None)
 
@@ -517,13 +552,20 @@ class Gate:
         except (OSError, DpframeError):
             return False
 
-    def _sleep(self, began: float) -> None:
+    @contextmanager
+    def take_slot(self) -> Iterator[None]:
+        """Allow some questions at a time, each for as long as the policy says."""
+        with self._slots, time_limit(self.policy.longest):
+            yield
+
+    def wait_for_step(self, began: float) -> None:
         """Wait for the next step of the floor, so that times tell little of rows."""
         floor = self.policy.floor
         steps = math.ceil((time.monotonic() - began) / floor)
         time.sleep(max(0.0, began + steps * floor - time.monotonic()))
 
-    def _note(self, facts: Mapping[str, Any], outcome: str) -> None:
+    def note(self, facts: Mapping[str, Any], outcome: str) -> None:
+        """Write a line into the owner's log."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self.log.append({"time": now, **facts, "outcome": outcome})
 
@@ -572,7 +614,7 @@ class Gate:
         except DpframeError:
             raise
         except Exception as error:  # arguments alone were read, so that this tells no row
-            self._note({"analyst": analyst.name, "error": repr(error)}, "defect")
+            self.note({"analyst": analyst.name, "error": repr(error)}, "defect")
             raise ParameterError(
                 "the arguments are not understood. Compare them with the question's description."
             ) from error

@@ -52,6 +52,7 @@ from dpframe.doors.gateway.page import (
 )
 from dpframe.doors.gateway.policy import Analyst, Policy
 from dpframe.doors.gateway.policy_questions import openapi_document
+from dpframe.doors.gateway.views import Refresher
 from dpframe.errors import (
     DpframeError,
     LedgerError,
@@ -542,6 +543,9 @@ def serve(
                 limit_concurrency=256,
             )
         )
+        views = Refresher(gate)
+        closing.callback(views.stop, policy.longest + 5)
+        views.start()
         say(address_text(opened, policy))
         try:
             if not told:

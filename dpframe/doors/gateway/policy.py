@@ -13,7 +13,8 @@ import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -23,10 +24,11 @@ import pyarrow as pa
 
 from dpframe.common.calls import import_extra
 from dpframe.common.files import replace_file
-from dpframe.doors.series.declaration import FileSource, Source
+from dpframe.doors.series.declaration import FileSource, Report, Source
 from dpframe.doors.sql.query_expressions import Columns, Roles
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy
+from dpframe.sources.sql_tables import ADDRESSES
 
 QUESTIONS_SERVED = ("hhh", "rollup", "tree_counts", "heavy_hitters", "sql")
 """The questions that a gateway answers."""
@@ -37,6 +39,9 @@ SET_BY_POLICY = ("user", "source", "seed", "acknowledge")
 TOKEN = "dpf_"
 """How tokens begin, so that scanners of secrets find those that leak."""
 
+
+DATA = "{data}"
+"""Placeholder for the name of a data set, where views are published."""
 
 ANALYST = re.compile(r"[\w.@+-]{1,100}")
 """Names of analysts."""
@@ -200,6 +205,77 @@ class Analyst:
         return self.owner or data in self.shares or data in self.group_shares
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A question that the gateway asks every period, and publishes for tools that read tables.
+
+    Parameters
+    ----------
+    data
+        The data set.
+    given
+        The arguments, as an analyst would give them.
+    report
+        The question as a report of a series; its name is the view's.
+    refresh
+        How often the gateway looks for periods that are due.
+    """
+
+    data: DataSet
+    given: Mapping[str, Any]
+    report: Report
+    refresh: timedelta
+
+    @property
+    def name(self) -> str:
+        """The beginning of the names of its releases."""
+        return self.report.name
+
+    @property
+    def holder(self) -> str:
+        """Whose failures the memory counts; no analyst has such a name."""
+        return f"view {self.name}"
+
+    def call_of(self, report: Report, period: str) -> dict[str, Any]:
+        """What is asked for a period, as an analyst would ask it. The law is that of ``report``,
+        which a ledger may have kept."""
+        law = {} if report.whole is None else report.whole.law
+        arguments = {**self.given, **law, "period": period}
+        return {"question": report.question.name, "arguments": arguments}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSource(Source):
+    """The rows of a data set, as they are now; receipts name the data set and no path."""
+
+    data: DataSet
+
+    def object_for(self, period: str) -> Any:
+        return self.data.source.object_for("")
+
+    def describe(self, period: str) -> str:
+        return self.data.name
+
+    @contextmanager
+    def open(self, period: str) -> Iterator[object]:
+        with self.data.rows() as rows:
+            yield rows
+
+
+def place_of_views(to: str | None, data: str) -> str:
+    """Where the views of a data set are published: of PostgreSQL by default the schema of its name.
+
+    Examples
+    --------
+    >>> place_of_views("views.duckdb", "sales"), place_of_views("postgresql://host/db", "sales")
+    ('views.duckdb', 'postgresql://host/db?schema=sales')
+    """
+    place = str(to)
+    if place.startswith(ADDRESSES) and "schema=" not in place.partition("?")[2]:
+        place += f"{'&' if '?' in place else '?'}schema={DATA}"
+    return place.replace(DATA, data)
+
+
 LEEWAY = 10
 """Seconds by which the clocks of a proxy and of the gateway may differ."""
 
@@ -313,6 +389,11 @@ class Policy:
         Whether a proxy in front ends TLS.
     identity
         How a proxy names the analyst; None without.
+    views
+        Views by name.
+    publish
+        Where they are published: a file of DuckDB or a database of PostgreSQL, in which ``{data}``
+        stands for the name of a data set; None without.
     """
 
     path: Path
@@ -329,6 +410,8 @@ class Policy:
     key: Path | None = None
     behind_proxy: bool = False
     identity: Identity | None = None
+    views: Mapping[str, View] = field(default_factory=dict)
+    publish: str | None = None
 
     def analyst_of(self, token: str) -> Analyst | None:
         """The analyst of a token. Every hash is compared, in constant time."""

@@ -212,14 +212,7 @@ def read_arguments(
     set, and no row."""
     derives = flag("derive", given.get("derive", True)) and question.name == "rollup"
     given = {key: value for key, value in given.items() if key != "derive"}
-    planning, error = _planning_arguments(data, [*question.plan_arguments], given, explains)
-    if data.user is not None:
-        planning["user"] = data.user
-    _use_lists(data, planning)
-    if "measures" in planning:
-        planning["measures"] = measures_from(planning["measures"], data.bounds)
-    if planning.get("weight") is not None:
-        _bound_weight(data, planning)
+    planning, error = library_arguments(question, data, given, explains)
     asked, found = plan_within_error(bounded_effort(question, data), planning, error)
     _check_allowed(data, asked, planning)
     about = DataScope.of({"data": data.state, "period": planning.get("period")})
@@ -252,6 +245,22 @@ def read_arguments(
         explain=explain,
         finer=_finer(data, asked.hierarchy, given) if derives and error is None else (),
     )
+
+
+def library_arguments(
+    question: Question[Any, Any], data: DataSet, given: Mapping[str, Any], explains: bool = False
+) -> tuple[dict[str, Any], Any]:
+    """Arguments as the library takes them, with what the policy sets; and the error that an
+    explanation looks for."""
+    planning, error = _planning_arguments(data, [*question.plan_arguments], given, explains)
+    if data.user is not None:
+        planning["user"] = data.user
+    _use_lists(data, planning)
+    if "measures" in planning:
+        planning["measures"] = measures_from(planning["measures"], data.bounds)
+    if planning.get("weight") is not None:
+        _bound_weight(data, planning)
+    return planning, error
 
 
 def _as_asked(

@@ -32,6 +32,7 @@ from dpframe.doors.gateway.policy import (
     Policy,
     bounded_column,
 )
+from dpframe.doors.gateway.views import read_views
 from dpframe.doors.series.declaration import SOURCE_KEYS, Source, as_source
 from dpframe.doors.sql.query import Tables, table_columns
 from dpframe.errors import DpframeError, ParameterError
@@ -47,10 +48,10 @@ HASHED = re.compile(r"sha256:[0-9a-f]{64}")
 NAME = re.compile(r"[^\W\d]\w{0,62}")
 SECRET = re.compile(rf"(?<={TOKEN})[\w-]+|(?<=://)[^\s/]*@")  # tokens, passwords in addresses
 
-OF_FILE = ("gateway", "data", "analyst", "group")
+OF_FILE = ("gateway", "data", "analyst", "group", "view")
 OF_GATEWAY = (
     *("address", "behind_proxy", "certificate", "failures", "floor", "folder", "identity", "key"),
-    *("longest", "memory", "rate"),
+    *("longest", "memory", "publish", "rate"),
 )
 OF_DATA = (
     *("source", "user", "levels", "bounds", "filters", "period", "zone", "public", "keys"),
@@ -158,9 +159,13 @@ def _policy_of(reader: PolicyReader, given: Mapping[str, Any]) -> Policy:
     behind = reader.flag(settings, place, "behind_proxy")
     address = _address(reader, settings, place, certificate is not None or behind)
     memory = reader.number(settings, place, "memory", None, 2**26, 2**50, whole=True)
+    tables = given.get("view", {})
+    views, publish = read_views(reader, tables, settings, known, [*declared], base / folder)
     return Policy(
         path=reader.path,
         folder=base / folder,
+        views=views,
+        publish=publish,
         data=known,
         analysts=analysts,
         floor=reader.number(settings, place, "floor", 0.25, 0.01, 60),

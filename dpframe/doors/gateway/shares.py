@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from dpframe.common.files import replace_file
 from dpframe.doors.gateway.policy import Analyst, DataSet
@@ -119,37 +119,28 @@ class _ChargesShares(Ledger):
             return write_charge(db, charge, profile)
 
 
-class SharedLedger(ResumingLedger, _ChargesShares):
-    """A data set's ledger in the hands of one analyst: a charge must fit the shares, too.
+class PromptLedger(ResumingLedger):
+    """A data set's ledger for one release, which is charged before rows are read, not between
+    counting and drawing. The entry has what was asked.
 
-    A share, the share of the group and the total hold in one transaction. The entry has the analyst
-    and what was asked. Shares are caps on plain sums of epsilon and of the delta that goes with it.
-
-    A release is charged before rows are read, not between counting and drawing: what budgets show
-    then tells nothing of rows, not even how long they took. So a question that fails stays charged.
-    A charge whose process died before the result was stored pays for the same question's next draw,
-    whoever asks (:class:`~dpframe.ledger.unfinished_draws.ResumingLedger`).
+    What budgets show then tells nothing of rows, not even how long they took. So a question that
+    fails stays charged. A charge whose process died before the result was stored, or whose counting
+    failed, pays for the same question's next draw, whoever asks
+    (:class:`~dpframe.ledger.unfinished_draws.ResumingLedger`).
     """
 
+    shares: Shares
     asked: Mapping[str, Any]
-    outlook: list[dict[str, Any]]
-    """What the charge that was foreseen leaves of each share and of the total, in epsilon, and
-    whether it fits."""
+    is_charged: bool = False
+    """Whether rows may have been read."""
     _paid: PaidCharge | None = None
 
     @classmethod
-    def of(
-        cls,
-        ledger: Ledger,
-        analyst: Analyst,
-        data: DataSet,
-        shares: Shares,
-        asked: Mapping[str, Any],
-    ) -> SharedLedger:
-        """The ledger for one analyst and what is ``asked``; nothing is read."""
-        view: SharedLedger = cls.__new__(cls)
+    def of(cls, ledger: Ledger, shares: Shares, asked: Mapping[str, Any]) -> Self:
+        """The ledger for what is ``asked``; nothing is read."""
+        view = cls.__new__(cls)
         view.__dict__.update(copy.copy(ledger).__dict__)
-        view.analyst, view.data, view.shares, view.asked = analyst, data, shares, asked
+        view.shares, view.asked = shares, asked
         return view
 
     @contextmanager
@@ -163,7 +154,8 @@ class SharedLedger(ResumingLedger, _ChargesShares):
     def check(self, charge: Charge) -> None:
         """Charge: a release checks its cost before it reads rows."""
         with self.shares.turn, super().drawing():
-            self._paid = super().charge(self._of_analyst(charge))
+            self._paid = super().charge(self._with_question(charge))
+            self.is_charged = True
             here, self._here = self._here, None  # its file stays until the result is stored
         self._here = here
 
@@ -172,6 +164,27 @@ class SharedLedger(ResumingLedger, _ChargesShares):
         paid, self._paid = self._paid, None
         assert paid is not None
         return paid
+
+    def _with_question(self, charge: Charge) -> Charge:
+        facts = {**json.loads(charge.receipt), "asked": self.asked}
+        return replace(charge, receipt=json.dumps(facts))
+
+
+class SharedLedger(PromptLedger, _ChargesShares):
+    """A data set's ledger in the hands of one analyst: a charge must fit the shares, too.
+
+    A share, the share of the group and the total hold in one transaction. The entry has the
+    analyst. Shares are caps on plain sums of epsilon and of the delta that goes with it.
+    """
+
+    outlook: list[dict[str, Any]]
+    """What the charge that was foreseen leaves of each share and of the total, in epsilon, and
+    whether it fits."""
+
+    def of_analyst(self, analyst: Analyst, data: DataSet) -> Self:
+        """The ledger, after it was told whose it is."""
+        self.analyst, self.data = analyst, data
+        return self
 
     def foresee(self, charge: Charge) -> ChargePreview:
         """What a charge finds in the share or the total that it leaves least of, and whether it
@@ -188,8 +201,9 @@ class SharedLedger(ResumingLedger, _ChargesShares):
             seen = replace(seen, spent=least.spent, left=least.left, after=least.after)
         return replace(seen, fits=all(row["fits"] for row in self.outlook))
 
-    def _of_analyst(self, charge: Charge) -> Charge:
-        facts = {**json.loads(charge.receipt), "analyst": self.analyst.name, "asked": self.asked}
+    def _with_question(self, charge: Charge) -> Charge:
+        charge = super()._with_question(charge)
+        facts = {**json.loads(charge.receipt), "analyst": self.analyst.name}
         if self.analyst.group is not None:
             facts["group"] = self.analyst.group
         return replace(charge, receipt=json.dumps(facts))

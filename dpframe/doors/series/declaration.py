@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 from dpframe import _duck
@@ -198,6 +198,9 @@ class Schedule:
         return as_period((self.column, text, self.zone))
 
 
+Paying = TypeVar("Paying", bound=ResumingLedger)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeTotal:
     """One total for all periods of a report, which are of the same people.
@@ -231,7 +234,7 @@ class WholeTotal:
             law={name: value for name, value in planned.arguments.items() if name in named},
         )
 
-    def said(self) -> dict[str, Any]:
+    def terms(self) -> dict[str, Any]:
         """What a ledger notes beside the reservation."""
         return {"releases": self.periods, "total": [*self.total], "law": {**self.law}}
 
@@ -257,7 +260,7 @@ class Report:
         """
         if self.whole is None:
             return self
-        plan, said = self.question.declared(self.asked), self.whole.said()
+        plan, said = self.question.declared(self.asked), self.whole.terms()
         known = ledger.reserve_once(self.name, plan, self.whole.total[1], said)
         if {**known, "law": None} != {**said, "law": None}:
             raise ReleaseNameError(
@@ -271,7 +274,7 @@ class Report:
             self, whole=whole, asked=self.question.plan({**whole.arguments, **whole.law})
         )
 
-    def ledger_of(self, ledger: ResumingLedger) -> ResumingLedger:
+    def ledger_of(self, ledger: Paying) -> Paying:
         """The ledger that pays for a release."""
         return ledger if self.whole is None else ledger.of_series(self.name)
 
@@ -315,7 +318,7 @@ def _declared_report(given: object, i: int, source: object, period: object, base
         raise ParameterError(f"report {i + 1} has no name. Its releases are called NAME-PERIOD.")
     name, where = cast(str, release_name(name)), f"report {name!r}"
     question = _report_question(table.get("question"), where)
-    table = _with_own_word(table, question.subject)
+    table = with_own_word(table, question.subject)
     known = (*OF_REPORT, *(n for n in question.plan_arguments if n not in WAREHOUSE_ARGUMENTS))
     check_keys(where, table, known)
     own = _key_table(table.get("period", {}), where)
@@ -335,11 +338,7 @@ def _declared_report(given: object, i: int, source: object, period: object, base
         data = data_name(table.get("data"))
     except DpframeError as error:
         raise type(error)(f"{where}: {error}") from None
-    if getattr(getattr(asked, "hierarchy", None), "has_cells", False):
-        raise ParameterError(
-            f"{where} asks for several hierarchies, which no series reports. Report one hierarchy, "
-            "or release cells with period= and a name each."
-        )
+    check_one_hierarchy(asked, where)
     return Report(
         name=name,
         question=question,
@@ -349,6 +348,15 @@ def _declared_report(given: object, i: int, source: object, period: object, base
         data=data,
         whole=whole,
     )
+
+
+def check_one_hierarchy(asked: Any, where: str) -> None:
+    """Raise ParameterError for a plan of cells."""
+    if getattr(getattr(asked, "hierarchy", None), "has_cells", False):
+        raise ParameterError(
+            f"{where} asks for several hierarchies, which no series reports. Report one hierarchy, "
+            "or release cells with period= and a name each."
+        )
 
 
 def check_family(name: str, timing: Schedule, where: str) -> None:
@@ -364,7 +372,7 @@ HIERARCHY = ("by", "hierarchy")
 """Keys of the hierarchy: reports of several questions stand in one file, which name it one way."""
 
 
-def _with_own_word(table: Mapping[str, Any], about: str) -> Mapping[str, Any]:
+def with_own_word(table: Mapping[str, Any], about: str) -> Mapping[str, Any]:
     """Return a report with the hierarchy under the key of its question."""
     if about not in HIERARCHY or about in table:
         return table
@@ -526,12 +534,16 @@ def _clock_has_period(timing: Schedule, text: str) -> bool:
 
 
 def _last_drawn(report: Report, names: Sequence[str]) -> str | None:
+    return max(drawn_periods(report, names), key=lambda text: _end(text.strip()), default=None)
+
+
+def drawn_periods(report: Report, names: Sequence[str]) -> list[str]:
+    """Return the texts of the periods of a report among names of releases."""
     start, found = report.release(""), []
     for text in [name.removeprefix(start) for name in names if name.startswith(start)]:
         with suppress(ParameterError):  # a name that ends in another way
-            unit, bounds = read_unit_period(text.strip())
-            found += [(bounds, text)] if unit == report.timing.unit else []
-    return max(found, default=(None, None))[1]
+            found += [text] if read_unit_period(text.strip())[0] == report.timing.unit else []
+    return found
 
 
 def _end(text: str) -> datetime:

@@ -259,7 +259,10 @@ def run_tasks(tasks: Sequence[Task], ledger: ResumingLedger, *, dry_run: bool) -
     """
     act = _charge_task if dry_run else draw_task
     with OpenSources() as opened:
-        return [_try_task(task, partial(act, opened, task, ledger)) for task in tasks]
+        return [
+            _try_task(task, partial(act, opened, task, task.report.ledger_of(ledger)))
+            for task in tasks
+        ]
 
 
 def _try_task(task: Task, act: Callable[[], State]) -> Step:
@@ -291,13 +294,14 @@ class OpenSources(ExitStack):
 
 
 def draw_task(opened: OpenSources, task: Task, ledger: ResumingLedger) -> State:
-    """Draw a release that is not stored; "stored" if another process did so in between."""
+    """Draw a release that is not stored, paid by :meth:`Report.ledger_of`; "stored" if another
+    process did so in between."""
     report = task.report
     answer = answer_checked(
         report.question,
         report.asked,
         opened.source(task),
-        ledger=report.ledger_of(ledger),
+        ledger=ledger,
         name=task.name,
         about=report.data_scope(task.period),
         progress=False,
@@ -315,7 +319,6 @@ def _charge_task(opened: OpenSources, task: Task, copy: ResumingLedger) -> State
     facts, place = plan.receipt(task.name), report.source.describe(task.period)
     facts = facts.with_facts(about.facts(facts))
     cost = charge_for(plan, facts, place, task.name, about.blocks)
-    copy = report.ledger_of(copy)
     copy.check(cost)
     copy.charge(cost)
     return "due"
