@@ -271,7 +271,8 @@ def place_of_views(to: str | None, data: str) -> str:
     ('views.duckdb', 'postgresql://host/db?schema=sales')
     """
     place = str(to)
-    if place.startswith(ADDRESSES) and "schema=" not in place.partition("?")[2]:
+    words = place.partition("?")[2].split("&")
+    if place.startswith(ADDRESSES) and not any(word.startswith("schema=") for word in words):
         place += f"{'&' if '?' in place else '?'}schema={DATA}"
     return place.replace(DATA, data)
 

@@ -45,9 +45,9 @@ from dpframe.doors.series.declaration import (
 )
 from dpframe.doors.series.series import OpenSources, Task, draw_task, due_tasks
 from dpframe.errors import DpframeError, ParameterError
+from dpframe.publishing.postgres import database_of, is_postgres
 from dpframe.publishing.publish import ENDINGS, publish
 from dpframe.publishing.results_tables import identifier_of
-from dpframe.sources.sql_tables import ADDRESSES
 
 if TYPE_CHECKING:
     from dpframe.doors.gateway.gate import Gate
@@ -110,7 +110,7 @@ def _publish_place(
         return None
     if not tables:
         reader.mistake(place, "publish is for views, and there is none. Write [view.NAME], too.")
-    if not to.startswith(ADDRESSES):
+    if not is_postgres(to):
         to = path_from_base(to, reader.path.parent)
     names = sorted({view.data.name for view in views.values()})
     targets = [place_of_views(to, name) for name in names]
@@ -120,7 +120,10 @@ def _publish_place(
             "publish must differ by data set, as each has a ledger of its own. Write {data} for "
             f"its name, as in 'views-{DATA}.duckdb'.",
         )
-    for target in [] if to.startswith(ADDRESSES) else targets:
+    for target in targets:
+        if is_postgres(target):
+            reader.attempt(place, partial(database_of, target))
+            continue
         if Path(target).parent.resolve() == folder.resolve():
             reader.mistake(
                 place, f"publish ({target!r}) is in the folder of ledgers. Take another."
@@ -158,10 +161,8 @@ class ViewReader:
         question = table.get("question")
         if question not in known:
             said = "no question" if question is None else f"no question {question!r}"
-            hint = f" Write question = '{known[0]}'." if known and question is None else ""
-            self.mistake(
-                "question", f"view {self.name!r} has {said}.{hint or self._list_text(known)}"
-            )
+            hint = f" It may be {', '.join(known) or 'none'}."
+            self.mistake("question", f"view {self.name!r} has {said}.{hint}")
             return None
         asked = NAMED[question]
         arguments = [one for one in asked.plan_arguments if one not in (*SET_BY_POLICY, "period")]
@@ -175,9 +176,6 @@ class ViewReader:
         made = partial(self._view, data, question, given, timing, table.get("periods"), total)
         found = self.reader.attempt(self.place, made)
         return None if found is None else View(data=data, refresh=every, **found)
-
-    def _list_text(self, known: Sequence[str]) -> str:
-        return f" It may be {', '.join(known) or 'none'}."
 
     def _data_set(self, table: Mapping[str, Any]) -> DataSet | None:
         name = self.reader.text(table, self.place, "data")
@@ -218,7 +216,8 @@ class ViewReader:
         before = len(self.reader.errors)
         for key, other in (("periods", "total"), ("total", "periods")):
             if key not in table:
-                self.mistake(other, f"{other} goes with {key}. Write both, or epsilon alone.")
+                self.mistake(other, f"{key} goes with {other}. Write both, or epsilon alone.")
+                return None
         for key in BUDGET:
             if key in table:
                 self.mistake(key, f"{key} follows from total. Leave it out.")
