@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from dataclasses import dataclass
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 import yaml
 
+from tests.bi.revenue import TOTAL
 from tests.bi.superset import Client
 
-TITLE = "Revenue by department"
+TITLE, DATABASE = "Revenue by department", "dpframe results"
 ONE_LEVEL = "CASE WHEN COUNT(DISTINCT level) = 1 THEN SUM({}) END"
 ONE_WEEK = "CASE WHEN COUNT(DISTINCT level) = 1 AND COUNT(DISTINCT period) = 1 THEN SUM({}) END"
 ONE_ROW = "CASE WHEN COUNT(*) = 1 THEN MAX({}) END"
@@ -263,9 +265,6 @@ def _filter(data_set: int, made: list[int]) -> dict[str, Any]:
     }
 
 
-TOTAL = "total"
-
-
 def _places(made: dict[int, str]) -> dict[str, Any]:
     """Two charts a row; a chart without its uuid would be put on the dashboard a second time."""
     every = list(zip(made.items(), CHARTS, strict=True))
@@ -368,6 +367,8 @@ def readable(files: dict[str, str]) -> dict[str, str]:
         if name.startswith("charts/"):
             content["params"].pop("datasource")
         if name.startswith("dashboards/"):
+            for one in content["metadata"]["native_filter_configuration"]:
+                one.pop("chartsInScope", None)  # imports do not renumber it, browsers find it anew
             content = _renumbered(content, _numbers(content["position"]))
         text = yaml.safe_dump(
             _full(content), sort_keys=False, allow_unicode=True, width=150,
@@ -377,6 +378,12 @@ def readable(files: dict[str, str]) -> dict[str, str]:
             text = text.replace(found, instead)
         kept[re.sub(r"_\d+\.yaml$", ".yaml", name)] = text
     return dict(sorted(kept.items()))
+
+
+def kept(folder: Path) -> dict[str, str]:
+    """The files of a folder as an export has them."""
+    files = sorted(folder.rglob("*.yaml"))
+    return {file.relative_to(folder).as_posix(): file.read_text("utf-8") for file in files}
 
 
 def _names(told: dict[str, Any]) -> dict[str, str]:
@@ -405,11 +412,11 @@ def _full(content: Any) -> Any:
 
 
 UNTOLD = {
-    *("allow_run_async", "allow_ctas", "allow_cvas", "allow_file_upload", "impersonate_user"),
-    *("extra", "offset", "normalize_columns", "always_filter_main_dttm", "is_dttm"),
+    *("allow_run_async", "allow_ctas", "allow_cvas", "impersonate_user"),
+    *("offset", "normalize_columns", "always_filter_main_dttm", "is_dttm"),
     *("expanded_slices", "label_colors", "shared_label_colors", "map_label_colors"),
     *("color_scheme_domain", "timed_refresh_immune_slices", "refresh_frequency", "tabsInScope"),
-    *("cascadeParentIds", "chart_configuration"),
+    *("cascadeParentIds", "chart_configuration", "annotation_layers"),
 }
 
 

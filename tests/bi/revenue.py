@@ -53,5 +53,13 @@ def declare(folder: Path, rows: Path, to: str) -> Path:
     return file
 
 
+def rights(password: str) -> list[str]:
+    """The statements of docs/bi.md that make a role which can read what is published."""
+    found = re.search(r"```sql\n(CREATE ROLE.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    assert found
+    text = found[1].replace("'PASSWORD'", f"'{password}'")
+    return [one.strip() for one in text.split(";") if one.strip()]
+
+
 def run(declaration: Path, until: str) -> None:
     assert main(["run", str(declaration), "--until", until, "--quiet"]) == 0

@@ -103,6 +103,7 @@ class Client:
     """An administrator at the REST API."""
 
     def __init__(self, url: str) -> None:
+        self.url = url
         self._http = httpx.Client(base_url=f"{url}/api/v1", timeout=120, headers={"Referer": url})
         told = {"username": "admin", "password": PASSWORD, "provider": "db", "refresh": True}
         token = self._http.post("/security/login", json=told).json()["access_token"]
