@@ -1,4 +1,4 @@
-"""A browser for BI tools."""
+"""A browser for BI tools; and a database in which results are published, with a reader."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
+from tests import engines
+from tests.bi.database import Database, publish_in
 from tests.bi.superset import PASSWORD
 
 FLAGS = (
@@ -83,3 +86,15 @@ def browser() -> Iterator[Browser]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         driver.quit()
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    folder: Path = tmp_path_factory.mktemp("published")
+    with engines.postgres() as engine:
+        yield publish_in(engine.connection, folder)
+
+
+@pytest.fixture
+def expected(database: Database) -> pd.DataFrame:
+    return database.rows()

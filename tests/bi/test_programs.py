@@ -1,0 +1,222 @@
+"""What is published, read by programs of others: JDBC, ADBC, Spark, dbt and Framework.
+
+Each test skips, with a sentence, where its tool is not there. Variables name what is not found by
+itself: ``DPFRAME_DBT`` an environment with dbt, ``DPFRAME_FRAMEWORK`` a folder in which npm installed
+docs/bi/framework, ``DPFRAME_JDBC`` the jar of the driver. docs/bi.md has the commands.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pytest
+
+from tests import engines
+from tests.bi import sales
+from tests.bi.database import FIRST, READER, ROWS, Database, port_of, same
+
+pytestmark = pytest.mark.bi
+
+HERE = Path(__file__).resolve().parent
+DOCS = HERE.parents[1] / "docs" / "bi"
+
+
+def run(*command: object, **how: Any) -> str:
+    told = [str(one) for one in command]
+    done = subprocess.run(told, capture_output=True, text=True, timeout=300, **how)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def place(variable: str, usual: str, what: str) -> Path:
+    """What a variable names; skips where it is not there."""
+    found = Path(os.environ.get(variable, usual))
+    if not found.exists() or not str(found).strip("."):
+        pytest.skip(f"{variable} names no {what}; see docs/bi.md")
+    return found
+
+
+# -- JDBC ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def jar() -> Path:
+    if shutil.which("javac") is None:
+        pytest.skip("the program over JDBC needs a Java that compiles")
+    return place(
+        "DPFRAME_JDBC", "/usr/share/java/postgresql.jar", "driver (libpostgresql-jdbc-java)"
+    )
+
+
+@pytest.fixture(scope="module")
+def address(database: Database) -> Iterator[str]:
+    with port_of(database.host) as port:
+        yield f"jdbc:postgresql://127.0.0.1:{port}/{database.name}?user={READER}"
+
+
+ASKED = (
+    "SELECT period_start, label, department, revenue, is_rest FROM dp_results.sales_all "
+    "WHERE prefix = ? AND period_start >= ? AND revenue > ? ORDER BY 1"
+)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Pacific/Kiritimati"])
+def test_jdbc(database: Database, jar: Path, address: str, expected: Any, zone: str) -> None:
+    """Metadata with remarks, prepared statements with parameters, parts of rows, NULL and days."""
+    lines = [
+        f"{ASKED}\ttext:*\tdate:2026-10-05\tnumber:0",
+        ROWS,
+        "SELECT half_day FROM dp_results.times WHERE level = ? ORDER BY 1 LIMIT 1\tnumber:1",
+        "DELETE FROM dp_results.sales_all RETURNING 1",
+    ]
+    java = ["java", f"-Duser.timezone={zone}", "-cp", jar, HERE / "Client.java", address]
+    told = run(*java, "dp_results", input="\n".join(lines)).splitlines()
+    said = [line.split("\t") for line in told]
+    tables = {line[1]: line[2:] for line in said if line[0] == "table"}
+    assert tables["sales_all"][0] == "TABLE"
+    assert tables["sales_latest"][0] == "VIEW"
+    assert all("null" not in remark and remark for _, remark in tables.values())
+    columns = {(line[1], line[2]): line[3:] for line in said if line[0] == "column"}
+    assert {name for name, _ in columns} == set(tables)
+    assert all(remark and remark != "null" for *_, remark in columns.values())
+    kinds = {(kind, number) for kind, number, _ in columns.values()}
+    plain = {"text": "12", "int8": "-5", "float8": "8", "bool": "-7", "date": "91"}
+    assert kinds <= {*plain.items(), ("timestamp", "93")}
+    rows = [line[1:] for line in said if line[0] == "row"]
+    total = [row for row in rows if len(row) == 5]
+    assert len(total) == len(sales.WEEKS) - 1
+    assert total[0][:3] == ["2026-10-05=2026-10-05", "total", "null"] or total[0][2] == "null"
+    assert total[0][0] == "2026-10-05=2026-10-05"
+    assert total[0][4] == "false"
+    assert len([row for row in rows if len(row) == expected.shape[1]]) == len(expected)
+    assert ["2026-09-28 00:00:00.0"] in rows
+    (error,) = [line[1:] for line in said if line[0] == "error"]
+    assert error[0] == "42501"
+
+
+# -- ADBC ----------------------------------------------------------------------------------------
+
+
+def test_adbc(database: Database, expected: pd.DataFrame) -> None:
+    """Arrow columns of their own types, in parts, with parameters, and what is in the schema."""
+    adbc = pytest.importorskip("adbc_driver_postgresql.dbapi", reason="ADBC is not installed")
+    with closing(adbc.connect(database.address())) as connection:
+        with connection.cursor() as cursor:
+            cursor.execute(ROWS)
+            table = cursor.fetch_arrow_table()
+            same(table.to_pandas(), expected)
+            types = {field.name: str(field.type) for field in table.schema}
+            assert types["level"] == "int64"
+            assert types["revenue"] == types["customers"] == "double"
+            assert types["period_start"] == "date32[day]"
+            assert types["is_rest"] == "bool"
+            one = "SELECT period_start FROM dp_results.sales_all WHERE prefix = $1 AND level = $2"
+            cursor.execute(one, ("*", 0))
+            assert min(cursor.fetchall()) == (FIRST,)
+            cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": "100"})
+            cursor.execute(ROWS)
+            assert sum(len(batch) for batch in cursor.fetch_record_batch()) == len(expected)
+            cursor.execute("SELECT half_day FROM dp_results.times ORDER BY 1 LIMIT 1")
+            assert cursor.fetch_arrow_table()["half_day"].type.tz is None
+            with pytest.raises(Exception, match="permission denied") as raised:
+                cursor.execute("DELETE FROM dp_results.sales_all")
+                cursor.fetchall()
+            assert raised.value.sqlstate == "42501"
+        connection.rollback()
+        found = connection.adbc_get_objects(depth="tables", db_schema_filter="dp_results")
+        (catalog,) = [one for one in found.read_all().to_pylist() if one["catalog_db_schemas"]]
+        (schema,) = catalog["catalog_db_schemas"]
+        names = {one["table_name"]: one["table_type"] for one in schema["db_schema_tables"]}
+        assert (names["sales_all"], names["sales_latest"]) == ("table", "view")
+        assert connection.adbc_get_table_schema("sales_all", db_schema_filter="dp_results").names
+
+
+# -- Spark ---------------------------------------------------------------------------------------
+
+
+def test_spark(database: Database, expected: pd.DataFrame) -> None:
+    """Parquet of one table, in a session of another zone."""
+    folder = database.folder / "results_parquet"
+    with engines.spark() as engine:
+        engine.session.read.parquet(str(folder / "sales_all.parquet")).createOrReplaceTempView("s")
+        found = engine.session.sql(ROWS.replace("dp_results.sales_all", "s"))
+        types = dict(found.dtypes)
+        assert types["period_start"] == "date"
+        assert (types["revenue"], types["level"], types["is_rest"]) == (
+            "double",
+            "bigint",
+            "boolean",
+        )
+        rows = [row.asDict() for row in found.collect()]
+        same(pd.DataFrame(rows, columns=found.columns), expected)
+        times = engine.session.read.parquet(str(folder / "times.parquet"))
+        assert dict(times.dtypes)["half_day"] == "timestamp_ntz"
+        assert str(times.agg({"half_day": "min"}).collect()[0][0]) == "2026-09-28 00:00:00"
+
+
+# -- dbt -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["duckdb", "postgres"])
+def test_dbt(database: Database, tmp_path: Path, target: str) -> None:
+    """The project of the documents as it stands: its model is made, and its tests pass."""
+    dbt = place("DPFRAME_DBT", "", "environment with dbt") / "bin" / "dbt"
+    shutil.copytree(DOCS / "dbt", tmp_path, dirs_exist_ok=True)
+    shutil.copy(database.folder / "results.duckdb", tmp_path)
+    database.owner.execute("CREATE SCHEMA IF NOT EXISTS models")
+    database.owner.execute(f"GRANT ALL ON SCHEMA models TO {READER}")
+    where = {"PGHOST": database.host, "PGDATABASE": database.name, "PGUSER": READER}
+    env = {**os.environ, **where, "DBT_SEND_ANONYMOUS_USAGE_STATS": "false"}
+    how = ["--profiles-dir", ".", "--target", target, "--no-use-colors"]
+    assert "PASS=1 WARN=0 ERROR=0" in run(dbt, "run", *how, cwd=tmp_path, env=env)
+    assert re.search(r"PASS=[89] WARN=0 ERROR=0", run(dbt, "test", *how, cwd=tmp_path, env=env))
+    told = "SELECT week, revenue, change, change_lower, change_upper FROM {} ORDER BY week"
+    if target == "duckdb":
+        with duckdb.connect(tmp_path / "models.duckdb", read_only=True) as con:
+            rows = con.execute(told.format("revenue_by_week")).fetchall()
+    else:
+        rows = database.owner.execute(told.format("models.revenue_by_week")).fetchall()
+    changes = {week.isocalendar()[1]: change for week, _, change, *_ in rows}
+    assert (changes[40], changes[44]) == (None, None)  # the first, and the one after a gap
+    assert all(low < change < high for _, _, change, low, high in rows if change is not None)
+    assert changes[41] == rows[1][1] - rows[0][1]
+
+
+# -- Framework -----------------------------------------------------------------------------------
+
+
+def test_framework(database: Database, tmp_path: Path) -> None:
+    """The site of the documents is built from published Parquet, and again when a week is there."""
+    modules = place("DPFRAME_FRAMEWORK", "", "folder with node_modules") / "node_modules"
+    shutil.copytree(DOCS / "framework", tmp_path, dirs_exist_ok=True)
+    (tmp_path / "node_modules").symlink_to(modules.resolve())
+    env = {**os.environ, "OBSERVABLE_TELEMETRY_DISABLE": "true"}
+
+    def built() -> dict[str, Any]:
+        shutil.rmtree(tmp_path / "results_parquet", ignore_errors=True)
+        shutil.copytree(database.folder / "results_parquet", tmp_path / "results_parquet")
+        run("npm", "run", "build", cwd=tmp_path, env=env)
+        (data,) = (tmp_path / "dist" / "_file").glob("sales.*.json")
+        found: dict[str, Any] = json.loads(data.read_text("utf-8"))
+        return found
+
+    first = built()
+    assert {row["period"] for row in first["rows"]} >= set(sales.WEEKS)
+    assert set(first["releases"][0]) == {"release", "is_latest", "confidence", "guarantee"}
+    assert date.fromisoformat(first["rows"][0]["period_start"][:10]) == FIRST
+    sales.draw(database.ledger, sales.NEXT)
+    database.publish()
+    again = built()
+    assert {row["period"] for row in again["rows"]} == {*sales.WEEKS, sales.NEXT}
+    assert (tmp_path / "dist" / "index.html").is_file()
