@@ -22,9 +22,6 @@ ROWS = "SELECT * FROM dp_results.sales_all ORDER BY release, level, prefix"
 FIRST = date(2026, 9, 28)
 """The Monday of 2026-W40."""
 
-READER = "dashboard"
-"""A role that may read what is published and nothing else; its clock is that of New York."""
-
 
 @dataclass(frozen=True)
 class Database:
@@ -42,8 +39,13 @@ class Database:
     def name(self) -> str:
         return str(self.owner.info.dbname)
 
-    def address(self, user: str = READER, kind: str = "postgresql") -> str:
-        return f"{kind}://{user}@/{self.name}?host={quote(self.host, safe='')}"
+    @property
+    def reader(self) -> str:
+        """A role that may read what is published, and nothing else; its clock is New York's."""
+        return f"reader_of_{self.name}"
+
+    def address(self, user: str = "", kind: str = "postgresql") -> str:
+        return f"{kind}://{user or self.reader}@/{self.name}?host={quote(self.host, safe='')}"
 
     def publish(self) -> None:
         dp.publish(self.ledger, f"{self.address('tester')}&schema=dp_results")
@@ -72,11 +74,13 @@ def publish_in(owner: Any, folder: Path) -> Database:
     """Publish the sales, and let a reader in."""
     made = Database(owner, sales.ledger_in(folder), folder)
     made.publish()
-    owner.execute(f"DROP ROLE IF EXISTS {READER}")
-    owner.execute(f"CREATE ROLE {READER} LOGIN")
-    owner.execute(f"ALTER ROLE {READER} SET timezone = 'America/New_York'")
-    owner.execute(f"GRANT USAGE ON SCHEMA dp_results TO {READER}")
-    owner.execute(f"GRANT SELECT ON dp_results.dp_releases TO {READER}")
+    for told in (
+        f"CREATE ROLE {made.reader} LOGIN",
+        f"ALTER ROLE {made.reader} SET timezone = 'America/New_York'",
+        f"GRANT USAGE ON SCHEMA dp_results TO {made.reader}",
+        f"GRANT SELECT ON dp_results.dp_releases TO {made.reader}",
+    ):
+        owner.execute(told)
     made.publish()  # hands the right over to all that is published
     return made
 

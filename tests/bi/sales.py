@@ -1,4 +1,4 @@
-"""Releases of sales as the files of docs/bi read them: weeks, one of which is missing, and types."""
+"""Releases of sales as the files of docs/bi read them, and others with levels of many types."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import dpframe as dp
 from dpframe.testing import seeded_noise
 
 WEEKS = ("2026-W40", "2026-W41", "2026-W42", "2026-W44")
+"""One is missing."""
 NEXT = "2026-W45"
 DEPARTMENTS = ("GROCERY", "Früchte & Gemüse", "MEAT's", "TINY")
+KINDS = {"days": ["day"], "times": ["half_day"], "kinds": ["online", "pieces"]}
 MEASURES = {"customers": dp.count(), "revenue": dp.sum("amount", lower=0, upper=20)}
 EACH: dict[str, Any] = {"user": "customer", "epsilon": 1.0, "delta": 1e-6}
 
@@ -51,11 +53,7 @@ def ledger_in(folder: Path) -> dp.Ledger:
     ledger = dp.Ledger(folder / "budget.db", epsilon=9.0, delta=1e-4)
     draw(ledger, *WEEKS)
     rows = _rows()
-    for name, levels in {
-        "days": ["day"],
-        "times": ["half_day"],
-        "kinds": ["online", "pieces"],
-    }.items():
+    for name, levels in KINDS.items():
         with seeded_noise(1):
             dp.hhh(rows, levels, **EACH, ledger=ledger, release=name)
     return ledger

@@ -195,7 +195,7 @@ DASHBOARD = json.loads((DOCS / "grafana" / "releases.json").read_text("utf-8"))
 
 
 def expand(sql: str, values: dict[str, str], begin: str, end: str) -> str:
-    """A query as Grafana sends it: its documents say what ``$__timeFilter`` and ``:sqlstring`` are."""
+    """A query as Grafana sends it, by what its documents say of macros and variables."""
     between = rf"\1 BETWEEN '{begin}' AND '{end}'"
     sql = re.sub(r"\$__timeFilter\(([^)]*)\)", between, sql)
     for name, value in values.items():
@@ -214,7 +214,7 @@ def test_grafana_asks_what_the_schema_answers(reader: psycopg.Connection[Any]) -
             cursor = reader.execute(expand(variable["query"], values, *times))
             names = [column.name for column in cursor.description or ()]
             place = names.index("__value") if "__value" in names else 0
-            values[variable["name"]] = str([row[place] for row in cursor][0])
+            values[variable["name"]] = str(next(row[place] for row in cursor))
     assert values == {"family": "sales", "measure": "customers", "node": "*", "level": "1"}
     panels = {}
     for panel in DASHBOARD["panels"]:
