@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import socket
 import threading
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ from urllib.parse import quote
 
 import duckdb
 import pandas as pd
+import pytest
 
 import dpframe as dp
 from tests.bi import sales
@@ -118,3 +121,18 @@ def _pass_on(here: socket.socket, there: socket.socket) -> None:
         while data := here.recv(65536):
             there.sendall(data)
         there.shutdown(socket.SHUT_WR)
+
+
+def place(variable: str, usual: str, what: str) -> Path:
+    """What a variable names; skips where it is not there."""
+    named = os.environ.get(variable, usual)
+    if not named or not Path(named).exists():
+        pytest.skip(f"{variable} names no {what}; see docs/bi.md")
+    return Path(named).resolve()
+
+
+def jdbc_driver() -> Path:
+    """The jar of the driver, for a Java that compiles."""
+    if shutil.which("javac") is None:
+        pytest.skip("the program over JDBC needs a Java that compiles")
+    return place("DPFRAME_JDBC", "/usr/share/java/postgresql.jar", "driver of PostgreSQL")

@@ -24,7 +24,7 @@ import pytest
 
 from tests import engines
 from tests.bi import sales
-from tests.bi.database import FIRST, ROWS, Database, port_of, same
+from tests.bi.database import FIRST, ROWS, Database, jdbc_driver, place, port_of, same
 
 pytestmark = pytest.mark.bi
 
@@ -39,24 +39,12 @@ def run(*command: object, **how: Any) -> str:
     return done.stdout
 
 
-def place(variable: str, usual: str, what: str) -> Path:
-    """What a variable names; skips where it is not there."""
-    found = Path(os.environ.get(variable, usual))
-    if not found.exists() or not str(found).strip("."):
-        pytest.skip(f"{variable} names no {what}; see docs/bi.md")
-    return found
-
-
 # -- JDBC ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def jar() -> Path:
-    if shutil.which("javac") is None:
-        pytest.skip("the program over JDBC needs a Java that compiles")
-    return place(
-        "DPFRAME_JDBC", "/usr/share/java/postgresql.jar", "driver (libpostgresql-jdbc-java)"
-    )
+    return jdbc_driver()
 
 
 @pytest.fixture(scope="module")
