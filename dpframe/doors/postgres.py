@@ -20,7 +20,10 @@ from dpframe.questions.question_list import QUESTIONS
 FILES = ("gateway.sql", "questions.sql", "rights.sql")
 """The files in their order."""
 
-HEAD = "LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp"
+HEAD = (
+    "LANGUAGE sql VOLATILE SECURITY DEFINER\n"
+    "SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1"
+)
 
 NODES = (
     "level integer, prefix text, residual double precision, count double precision, "
@@ -38,6 +41,13 @@ ROWS_OF = {
     "column": (VALUES, "SELECT * FROM dpframe.values({})"),
 }
 """Columns of an answer, by what a question is about, and the statement that makes its rows."""
+
+WRITTEN = {
+    "text": 'dpframe.argument("{}")',
+    "anyelement": "nullif(format('%s', \"{}\"), '')::json",
+}
+"""How arguments are written as JSON. ``format`` calls no cast to json that somebody made for a type
+of theirs: it would run as dpframe_owner, who can read the token."""
 
 COMMENTS = {
     "hierarchy": "Rows: level, prefix, residual, count, lower, upper.",
@@ -71,22 +81,13 @@ def install(address: str, gateway: str, token: str) -> str:
     SourceError
         The database or, from there, the gateway cannot be used. Nothing was changed.
     """
-    url = urlsplit(gateway)
-    if url.scheme != "https" and not (url.scheme == "http" and url.hostname in LOOPBACK):
-        raise ParameterError(
-            f"gateway ({gateway!r}) must begin with https://, or be on the server's own machine: "
-            "http://127.0.0.1:8722. Else the token could be read on its way."
-        )
+    _check_gateway(gateway)
     psycopg = postgres_driver("install-postgres")
+    _check_address(psycopg, address)
     script = "\n".join((macro_folder() / "postgres" / name).read_text("utf-8") for name in FILES)
     try:
         with psycopg.connect(address, autocommit=False) as db:
             _check_server(db)
-            # the token is in no log, and in no statistics of statements
-            for setting in ("log_statement = 'none'", "log_min_duration_statement = -1"):
-                db.execute(f"SET LOCAL {setting}")
-            db.execute("SET LOCAL log_min_error_statement = 'panic'")
-            db.execute("SET LOCAL client_min_messages = 'warning'")
             db.execute(script)
             db.execute("DELETE FROM dpframe.gateway")
             db.execute("INSERT INTO dpframe.gateway (url, token) VALUES (%s, %s)", (gateway, token))
@@ -102,9 +103,66 @@ def install(address: str, gateway: str, token: str) -> str:
         ) from None
     except psycopg.errors.UndefinedFile:
         raise ParameterError(NO_PYTHON) from None
+    except psycopg.errors.LockNotAvailable:
+        raise SourceError(
+            "nothing was changed, because somebody who asked has a transaction open, or this "
+            "command runs twice. Try again when it has ended."
+        ) from None
     except psycopg.Error as error:
         said = error.diag.message_primary or error
         raise SourceError(f"nothing was changed, because the server says: {said}") from None
+
+
+def _check_gateway(gateway: str) -> None:
+    url = urlsplit(gateway)
+    if url.scheme != "https" and not (url.scheme == "http" and url.hostname in LOOPBACK):
+        raise ParameterError(
+            f"gateway ({gateway!r}) must begin with https://, or be on the server's own machine: "
+            "http://127.0.0.1:8722. Else the token could be read on its way."
+        )
+    try:
+        has_port = url.port != 0
+    except ValueError:
+        has_port = False
+    plain = not (url.query or url.fragment or url.username or url.password)
+    if not (url.hostname and has_port and plain and gateway.isprintable()):
+        raise ParameterError(
+            "gateway must be an address such as https://data.example.org, without name, password "
+            "or query."
+        )
+
+
+def _check_address(psycopg: Any, address: str) -> None:
+    """Raise ParameterError for an address of which libpq would quote a part: it can be a password
+    with a character that ends it."""
+    try:
+        known = psycopg.conninfo.conninfo_to_dict(address)
+    except psycopg.Error:
+        known = {"host": "@"}
+    told = f"{known.get('host')}{known.get('dbname')}{known.get('user')}"
+    ports = str(known.get("port") or "5432").split(",")
+    if "@" in told or not all(one.isdigit() for one in ports):
+        raise ParameterError(
+            "the address of the database cannot be read. Write postgresql://user@host/name, and "
+            "set PGPASSWORD to the password."
+        )
+
+
+QUIET = (
+    "search_path = pg_catalog, pg_temp",  # nothing of somebody else runs here
+    "lock_timeout = '10s'",
+    "statement_timeout = '60s'",
+    "client_min_messages = 'warning'",
+    # the token is in no log, and in no statistics of statements
+    "log_statement = 'none'",
+    "log_min_duration_statement = -1",
+    "log_min_error_statement = 'panic'",
+    "log_parameter_max_length = 0",
+    "log_parameter_max_length_on_error = 0",
+    "auto_explain.log_min_duration = -1",
+    "pgaudit.log_parameter = off",
+)
+"""Settings of the transaction that installs."""
 
 
 def _check_server(db: Any) -> None:
@@ -115,6 +173,8 @@ def _check_server(db: Any) -> None:
         raise ParameterError(
             "only a superuser can make functions in Python. Connect as one, such as postgres."
         )
+    for setting in QUIET:
+        db.execute(f"SET LOCAL {setting}")
     known = "SELECT count(*) FROM pg_available_extensions WHERE name = 'plpython3u'"
     if db.execute(known).fetchone() == (0,):
         raise ParameterError(NO_PYTHON)
@@ -129,8 +189,11 @@ NO_PYTHON = (
 def _deputy_of(gateway: str, status: int, answer: Any) -> str:
     """The name of the analyst of a token; SourceError or ParameterError unless it speaks for
     others."""
+    facts = answer if isinstance(answer, dict) else {}
     if status != 200:
-        raise SourceError(f"{gateway} refuses, asked from the server: {answer.get('detail')}")
+        raise SourceError(f"{gateway} refuses, asked from the server: {facts.get('detail')}")
+    if "name" not in facts:
+        raise SourceError(f"what answers at {gateway} is no gateway of dpframe. Look at --gateway.")
     if not answer.get("speaks_for"):
         raise ParameterError(
             f"{answer.get('name')!r} speaks for nobody. Write speaks_for = ['ann'] in the policy, "
@@ -173,7 +236,7 @@ def _function_text(one: Any) -> str:
     )
     fields = ",\n".join(
         f"        {literal(name)}, "
-        + (f'dpframe.argument("{name}")' if kind == "text" else f'"{name}"')
+        + WRITTEN.get(kind, '"{}"').format(name)
         for name, kind in types.items()
         if name != "tbl"
     )

@@ -169,7 +169,7 @@ def _column_name(name: str, there: Mapping[str, str]) -> str:
 def _measured_columns(published: Iterable[PublishedRelease]) -> set[str]:
     """Columns of families whose numbers have a real type."""
     named = {c for one in published for m in receipt_measures(one.facts) for c in m.columns}
-    return COUNTED | set(free_columns(sorted(named), _F))
+    return COUNTED | set(free_columns(sorted(named), FAMILY_COLUMNS))
 
 
 @dataclass(frozen=True, kw_only=True)

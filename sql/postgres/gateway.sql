@@ -1,10 +1,13 @@
 -- Questions to a gateway of dpframe, in PostgreSQL.
--- `dpframe install-postgres` runs this file and questions.sql in one transaction, as a superuser.
--- By hand: psql --single-transaction -f gateway.sql -f questions.sql, and then, as the same user,
+-- `dpframe install-postgres` runs this file, questions.sql and rights.sql in one transaction, as a
+-- superuser, and keeps the token out of the server's log. By hand:
+-- psql --single-transaction -f gateway.sql -f questions.sql -f rights.sql, and then, as the same user,
 -- INSERT INTO dpframe.gateway (url, token) VALUES ('https://...', 'dpf_...');
 --
 -- Who asks is the session's user, whatever SET ROLE says. Only dpframe_owner, which nobody can be,
 -- reads the token and calls the function that sends; analysts get EXECUTE on the functions dp_*.
+
+SET search_path = pg_catalog, pg_temp;  -- else operators of others could run here, as a superuser
 
 CREATE EXTENSION IF NOT EXISTS plpython3u;
 
@@ -12,6 +15,10 @@ DO $do$
 DECLARE
     one record;
 BEGIN
+    IF pg_catalog.current_setting('server_encoding') <> 'UTF8' THEN
+        RAISE EXCEPTION USING ERRCODE = '22021', MESSAGE = 'answers are in UTF8, and this database '
+            'is not. Make one with ENCODING UTF8.';
+    END IF;
     FOR one IN SELECT * FROM (VALUES ('dpframe_owner'), ('dpframe_analyst')) AS t(role) LOOP
         IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = one.role) THEN
             EXECUTE pg_catalog.format('CREATE ROLE %I NOLOGIN', one.role);
@@ -21,12 +28,12 @@ BEGIN
         SELECT FROM pg_catalog.pg_roles AS r WHERE r.rolname IN ('dpframe_owner', 'dpframe_analyst')
         AND (r.rolcanlogin OR r.rolsuper OR r.rolcreaterole OR r.rolreplication OR r.rolbypassrls)
     ) OR EXISTS (
-        SELECT FROM pg_catalog.pg_auth_members AS m JOIN pg_catalog.pg_roles AS r ON r.oid = m.roleid
-        WHERE r.rolname = 'dpframe_owner'
+        SELECT FROM pg_catalog.pg_auth_members AS m JOIN pg_catalog.pg_roles AS r
+        ON r.oid IN (m.roleid, m.member) WHERE r.rolname = 'dpframe_owner'
     ) THEN
         RAISE EXCEPTION USING ERRCODE = '42710', MESSAGE = 'the roles dpframe_owner and '
-            'dpframe_analyst must not log in, nor have rights; nobody may be a member of '
-            'dpframe_owner. Drop or correct them.';
+            'dpframe_analyst must not log in, nor have rights; dpframe_owner must have '
+            'and be no member. Drop or correct them.';
     END IF;
     IF EXISTS (
         SELECT FROM pg_catalog.pg_namespace AS n JOIN pg_catalog.pg_roles AS r ON r.oid = n.nspowner
@@ -40,16 +47,15 @@ $do$;
 
 CREATE SCHEMA IF NOT EXISTS dpframe AUTHORIZATION dpframe_owner;
 COMMENT ON SCHEMA dpframe IS 'Questions to a gateway of dpframe, for the session''s user. The rows are not in this database';
-REVOKE ALL ON SCHEMA dpframe FROM PUBLIC;
-GRANT USAGE ON SCHEMA dpframe TO dpframe_analyst;
 
-CREATE TABLE IF NOT EXISTS dpframe.gateway (
+DROP TABLE IF EXISTS dpframe.gateway;  -- with triggers, rules and parents that somebody gave it
+CREATE TABLE dpframe.gateway (
     url text NOT NULL,
     token text NOT NULL,
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row)
 );
 ALTER TABLE dpframe.gateway OWNER TO dpframe_owner;
-REVOKE ALL ON dpframe.gateway FROM PUBLIC;
+ALTER TABLE dpframe.gateway ENABLE ROW LEVEL SECURITY;  -- members of pg_read_all_data see no row
 COMMENT ON TABLE dpframe.gateway IS 'The address of the gateway, and the token of this database, which speaks for its analysts';
 
 -- Functions of an earlier version. What was made of them, such as a view, stops this.
@@ -70,15 +76,36 @@ $do$;
 CREATE FUNCTION dpframe.send(role text, parts text[], body text, OUT status integer, OUT answer text)
 LANGUAGE plpython3u SET search_path = pg_catalog, pg_temp AS $python$
 import http.client
+import io
 import json
 import re
-import select
+import socket
 import time
 import urllib.parse
+
+class Stream(io.RawIOBase):
+    """What a socket sends. While nothing comes, a statement can be cancelled."""
+    def __init__(self, sock):
+        sock.settimeout(0.2)
+        self.sock = sock
+    def makefile(self, mode):
+        return io.BufferedReader(self)
+    def readable(self):
+        return True
+    def readinto(self, buffer):
+        while time.monotonic() < until:
+            try:
+                return self.sock.recv_into(buffer)
+            except socket.timeout:
+                plpy.execute("SELECT 1")
+        raise TimeoutError("it gives no answer")
 
 row = plpy.execute("SELECT url, token FROM dpframe.gateway")
 if not row:
     return 0, json.dumps({"detail": "no gateway is named. Run dpframe install-postgres."})
+if not all(re.fullmatch(r"[\w-]{1,100}", part) for part in parts):  # a proxy would resolve a/../b
+    return 404, json.dumps({"detail": "no data set or release has such a name. dp_datasets() and "
+                            "dp_releases() list yours."})
 url = urllib.parse.urlsplit(row[0]["url"])
 kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
 path = url.path.rstrip("/") + "/api/" + "/".join(urllib.parse.quote(p, safe="") for p in parts)
@@ -89,14 +116,11 @@ if body is not None:
     head["Content-Type"] = "application/json"
 until = time.monotonic() + 600
 while True:
-    connection = kind(url.hostname, url.port, timeout=30)
+    connection = kind(url.hostname, url.port, timeout=10)
     try:
         connection.request("GET" if body is None else "POST", path, body and body.encode(), head)
-        while not select.select([connection.sock], [], [], 0.2)[0]:
-            plpy.execute("SELECT 1")  # here a statement can be cancelled
-            if time.monotonic() > until:
-                raise TimeoutError("it gives no answer")
-        response = connection.getresponse()
+        response = http.client.HTTPResponse(Stream(connection.sock))
+        response.begin()
         text = response.read().decode()
         again = response.getheader("Retry-After", "") if response.status == 429 else ""
         if not again.isdigit() or time.monotonic() + int(again) > until:
@@ -154,7 +178,7 @@ $$;
 -- A text that is JSON in brackets or braces as JSON, and any other as a text.
 CREATE FUNCTION dpframe.argument(given text) RETURNS json
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT CASE WHEN ltrim(given) ~ '^[\[{]' THEN given::json ELSE to_json(given) END
+    SELECT CASE WHEN left(ltrim(given), 1) IN ('[', '{') THEN given::json ELSE to_json(given) END
 $$;
 
 -- A number of an answer: times as seconds since 1970 in UTC, durations as seconds.
@@ -209,10 +233,12 @@ CREATE FUNCTION dpframe.dp_sql(
     threshold double precision DEFAULT NULL, confidence double precision DEFAULT NULL,
     release text DEFAULT NULL, data text DEFAULT NULL, period text DEFAULT NULL
 ) RETURNS SETOF record
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
 DECLARE
     found json;
     columns text;
+    texts text;
 BEGIN
     found := dpframe.answer(ARRAY['sql'], json_build_object(
         'query', query, 'epsilon', epsilon, 'delta', delta, 'user', "user",
@@ -220,16 +246,21 @@ BEGIN
         'threshold', threshold, 'confidence', confidence, 'release', release, 'data', data,
         'period', dpframe.argument(period)
     ));
-    SELECT string_agg(format('%I %s', c ->> 'name', CASE
-            WHEN c ->> 'type' ~ '^u?int' THEN 'bigint'
-            WHEN c ->> 'type' ~ '^(double|float|halffloat|decimal)' THEN 'double precision'
-            WHEN c ->> 'type' = 'bool' THEN 'boolean'
-            WHEN c ->> 'type' ~ '^date' THEN 'date'
-            WHEN c ->> 'type' ~ '^timestamp.*tz=' THEN 'timestamptz'
-            WHEN c ->> 'type' ~ '^timestamp' THEN 'timestamp'
-            ELSE 'text' END), ', ' ORDER BY n)
-        INTO columns FROM json_array_elements(found -> 'columns') WITH ORDINALITY AS t(c, n);
-    RETURN QUERY EXECUTE format('SELECT * FROM json_to_recordset($1) AS t(%s)', columns)
+    SELECT string_agg(format('%I %s', name, type), ', ' ORDER BY n),
+        string_agg(format('(r ->> %L)::%s', name, CASE type WHEN 'bigint' THEN 'numeric::bigint' ELSE type END), ', ' ORDER BY n)
+        INTO columns, texts FROM (
+            SELECT c ->> 'name' AS name, n, CASE
+                WHEN c ->> 'type' ~ '^u?int' THEN 'bigint'
+                WHEN c ->> 'type' ~ '^(double|float|halffloat|decimal)' THEN 'double precision'
+                WHEN c ->> 'type' = 'bool' THEN 'boolean'
+                WHEN c ->> 'type' ~ '^date' THEN 'date'
+                WHEN c ->> 'type' ~ '^timestamp.*tz=' THEN 'timestamptz'
+                WHEN c ->> 'type' ~ '^timestamp' THEN 'timestamp'
+                ELSE 'text' END AS type
+            FROM json_array_elements(found -> 'columns') WITH ORDINALITY AS t(c, n)
+        ) AS s;
+    -- by their names as texts: an identifier has 63 bytes at most
+    RETURN QUERY EXECUTE format('SELECT %s FROM json_array_elements($1) WITH ORDINALITY AS t(r, i) ORDER BY i', texts)
         USING found -> 'rows';
 EXCEPTION WHEN datatype_mismatch THEN
     RAISE EXCEPTION USING ERRCODE = '42804',
@@ -245,11 +276,12 @@ CREATE FUNCTION dpframe.dp_explain_sql(
     threshold double precision DEFAULT NULL, confidence double precision DEFAULT NULL,
     error anyelement DEFAULT NULL::double precision, period text DEFAULT NULL
 ) RETURNS TABLE (quantity text, value text, meaning text)
-LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
     SELECT * FROM dpframe.lines(dpframe.answer(ARRAY['sql', 'explain'], json_build_object(
         'query', query, 'epsilon', epsilon, 'delta', delta, 'user', "user",
         'bounds', dpframe.argument(bounds), 'public', dpframe.argument(public), 'intervals', intervals,
-        'threshold', threshold, 'confidence', confidence, 'error', error,
+        'threshold', threshold, 'confidence', confidence, 'error', nullif(format('%s', error), '')::json,
         'period', dpframe.argument(period)
     )))
 $$;
@@ -258,7 +290,8 @@ COMMENT ON FUNCTION dpframe.dp_explain_sql IS 'What dp_sql with these arguments 
 CREATE FUNCTION dpframe.dp_datasets() RETURNS TABLE (
     data text, about text, protects text, questions text[], levels text[], bounds jsonb, filters text[],
     period text, largest_epsilon double precision, default_epsilon double precision, state text
-) LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+) LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
     SELECT d ->> 'name', d ->> 'about', d ->> 'protects',
         ARRAY(SELECT json_array_elements_text(d -> 'questions')), ARRAY(SELECT json_array_elements_text(d -> 'levels')),
         (d -> 'bounds')::jsonb, ARRAY(SELECT json_array_elements_text(d -> 'filters')), d ->> 'period',
@@ -270,7 +303,8 @@ COMMENT ON FUNCTION dpframe.dp_datasets IS 'The data sets that you may ask, and 
 CREATE FUNCTION dpframe.dp_budget() RETURNS TABLE (
     data text, of text, epsilon double precision, delta double precision, spent_epsilon double precision,
     spent_delta double precision, left_epsilon double precision
-) LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+) LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
     SELECT d ->> 'name', b ->> 'of', (b ->> 'epsilon')::double precision, (b ->> 'delta')::double precision,
         (b ->> 'spent')::double precision, (b ->> 'delta_spent')::double precision, (b ->> 'left')::double precision
     FROM json_array_elements(dpframe.answer(ARRAY['datasets'])) AS t(d), json_array_elements(d -> 'budget') AS u(b)
@@ -280,7 +314,8 @@ COMMENT ON FUNCTION dpframe.dp_budget IS 'What is left of each data set: your sh
 CREATE FUNCTION dpframe.dp_releases() RETURNS TABLE (
     data text, release text, "time" timestamptz, question text, arguments jsonb,
     epsilon double precision, delta double precision, yours boolean
-) LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+) LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
     SELECT d ->> 'name', r ->> 'release', (r ->> 'time')::timestamptz, r ->> 'question', (r -> 'arguments')::jsonb,
         (r ->> 'epsilon')::double precision, (r ->> 'delta')::double precision, (r ->> 'yours')::boolean
     FROM json_array_elements(dpframe.answer(ARRAY['datasets'])) AS t(d),
@@ -289,7 +324,8 @@ $$;
 COMMENT ON FUNCTION dpframe.dp_releases IS 'Every release that is stored, yours and those of others; whoever asks the same question gets it for nothing';
 
 CREATE FUNCTION dpframe.dp_receipt(tbl text, release text) RETURNS jsonb
-LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
     SELECT (dpframe.answer(ARRAY['datasets', tbl, 'releases', release]) -> 'receipt')::jsonb
 $$;
 COMMENT ON FUNCTION dpframe.dp_receipt IS 'The receipt of a release of a data set: what is promised, and its proof';

@@ -27,7 +27,8 @@ CREATE FUNCTION dpframe.dp_hhh(
     "nodes_per_user" integer DEFAULT NULL
 ) RETURNS TABLE (
     level integer, prefix text, residual double precision, count double precision, lower double precision, upper double precision
-) LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+) LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
     SELECT * FROM json_to_recordset(dpframe.answer(ARRAY['datasets', "tbl", 'hhh'], json_build_object(
         'hierarchy', dpframe.argument("hierarchy"),
         'epsilon', "epsilon",
@@ -80,7 +81,8 @@ CREATE FUNCTION dpframe.dp_explain(
     "nodes_per_user" integer DEFAULT NULL
 ) RETURNS TABLE (
     quantity text, value text, meaning text
-) LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+) LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
     SELECT * FROM dpframe.lines(dpframe.answer(ARRAY['datasets', "tbl", 'hhh', 'explain'], json_build_object(
         'hierarchy', dpframe.argument("hierarchy"),
         'epsilon', "epsilon",
@@ -98,7 +100,7 @@ CREATE FUNCTION dpframe.dp_explain(
         'query', dpframe.argument("query"),
         'weight', dpframe.argument("weight"),
         'max_weight', "max_weight",
-        'error', "error",
+        'error', nullif(format('%s', "error"), '')::json,
         'period', dpframe.argument("period"),
         'totals', "totals",
         'at_most', "at_most",
@@ -127,7 +129,8 @@ CREATE FUNCTION dpframe.dp_rollup(
     "derive" boolean DEFAULT NULL
 ) RETURNS TABLE (
     level integer, prefix text, node jsonb, measure text, value double precision, lower double precision, upper double precision
-) LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+) LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
     SELECT * FROM dpframe.measures(dpframe.answer(ARRAY['datasets', "tbl", 'rollup'], json_build_object(
         'by', dpframe.argument("by"),
         'measures', dpframe.argument("measures"),
@@ -168,7 +171,8 @@ CREATE FUNCTION dpframe.dp_explain_rollup(
     "derive" boolean DEFAULT NULL
 ) RETURNS TABLE (
     quantity text, value text, meaning text
-) LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+) LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
     SELECT * FROM dpframe.lines(dpframe.answer(ARRAY['datasets', "tbl", 'rollup', 'explain'], json_build_object(
         'by', dpframe.argument("by"),
         'measures', dpframe.argument("measures"),
@@ -181,7 +185,7 @@ CREATE FUNCTION dpframe.dp_explain_rollup(
         'confidence', "confidence",
         'query', dpframe.argument("query"),
         'heavy', dpframe.argument("heavy"),
-        'error', "error",
+        'error', nullif(format('%s', "error"), '')::json,
         'period', dpframe.argument("period"),
         'contribution', dpframe.argument("contribution"),
         'derive', "derive"
@@ -214,7 +218,8 @@ CREATE FUNCTION dpframe.dp_tree_counts(
     "at_most" integer DEFAULT NULL
 ) RETURNS TABLE (
     level integer, prefix text, residual double precision, count double precision, lower double precision, upper double precision
-) LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+) LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
     SELECT * FROM json_to_recordset(dpframe.answer(ARRAY['datasets', "tbl", 'tree_counts'], json_build_object(
         'hierarchy', dpframe.argument("hierarchy"),
         'epsilon', "epsilon",
@@ -265,7 +270,8 @@ CREATE FUNCTION dpframe.dp_explain_tree_counts(
     "at_most" integer DEFAULT NULL
 ) RETURNS TABLE (
     quantity text, value text, meaning text
-) LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+) LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
     SELECT * FROM dpframe.lines(dpframe.answer(ARRAY['datasets', "tbl", 'tree_counts', 'explain'], json_build_object(
         'hierarchy', dpframe.argument("hierarchy"),
         'epsilon', "epsilon",
@@ -284,7 +290,7 @@ CREATE FUNCTION dpframe.dp_explain_tree_counts(
         'alpha', "alpha",
         'largest', "largest",
         'query', dpframe.argument("query"),
-        'error', "error",
+        'error', nullif(format('%s', "error"), '')::json,
         'period', dpframe.argument("period"),
         'at_most', "at_most"
     )))
@@ -312,7 +318,8 @@ CREATE FUNCTION dpframe.dp_heavy_hitters(
     "at_most" integer DEFAULT NULL
 ) RETURNS TABLE (
     item text, count double precision, lower double precision, upper double precision
-) LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+) LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
     SELECT * FROM dpframe.values(dpframe.answer(ARRAY['datasets', "tbl", 'heavy_hitters'], json_build_object(
         'column', dpframe.argument("column"),
         'k', "k",
@@ -355,7 +362,8 @@ CREATE FUNCTION dpframe.dp_explain_heavy_hitters(
     "at_most" integer DEFAULT NULL
 ) RETURNS TABLE (
     quantity text, value text, meaning text
-) LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+) LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
     SELECT * FROM dpframe.lines(dpframe.answer(ARRAY['datasets', "tbl", 'heavy_hitters', 'explain'], json_build_object(
         'column', dpframe.argument("column"),
         'k', "k",
@@ -370,7 +378,7 @@ CREATE FUNCTION dpframe.dp_explain_heavy_hitters(
         'confidence', "confidence",
         'counters', "counters",
         'query', dpframe.argument("query"),
-        'error', "error",
+        'error', nullif(format('%s', "error"), '')::json,
         'period', dpframe.argument("period"),
         'at_most', "at_most"
     )))

@@ -16,6 +16,7 @@ import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.util import find_spec
@@ -183,7 +184,7 @@ class Door:
             )
             return
         if FOR in request.headers:
-            name = unquote(request.headers[FOR])
+            name = ", ".join(map(unquote, request.headers.getlist(FOR)))
             if name not in analyst.speaks_for:
                 yield _problem(
                     403,
@@ -191,7 +192,7 @@ class Door:
                     "policy names them: speaks_for.",
                 )
                 return
-            analyst = self.gate.policy.analysts[name]
+            analyst = replace(self.gate.policy.analysts[name], owner=False)
         wait = self._rates.wait(analyst.name)
         if wait > 0:
             yield _problem(
