@@ -235,8 +235,7 @@ def _function_text(one: Any) -> str:
         for name, kind in types.items()
     )
     fields = ",\n".join(
-        f"        {literal(name)}, "
-        + WRITTEN.get(kind, '"{}"').format(name)
+        f"        {literal(name)}, " + WRITTEN.get(kind, '"{}"').format(name)
         for name, kind in types.items()
         if name != "tbl"
     )

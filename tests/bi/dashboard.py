@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
@@ -118,7 +118,7 @@ CHARTS = (
             "show_legend": False,
             "connectNulls": False,
         },
-        "Dots are released numbers, the band is their interval. A week without a dot was not shown.",
+        "Dots are released numbers, the band is their interval. No dot: the week was not shown.",
         8,
         True,
     ),
@@ -371,7 +371,10 @@ def readable(files: dict[str, str]) -> dict[str, str]:
                 one.pop("chartsInScope", None)  # imports do not renumber it, browsers find it anew
             content = _renumbered(content, _numbers(content["position"]))
         text = yaml.safe_dump(
-            _full(content), sort_keys=False, allow_unicode=True, width=150,
+            _full(content),
+            sort_keys=False,
+            allow_unicode=True,
+            width=150,
             default_flow_style=None,
         )
         for found, instead in names.items():

@@ -12,10 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import duckdb
-import httpx
 import pandas as pd
-import psycopg
 import pytest
 
 import dpframe as dp
@@ -107,7 +104,11 @@ def shown(
     """What a chart shows, with a choice in the filter."""
     one = next(one for one in dashboard.CHARTS if one.name == chart)
     every = client.list("dataset")
-    found = [d["id"] for d in every if (d["table_name"], d["database"]["database_name"]) == (one.table, on)]
+    found = [
+        d["id"]
+        for d in every
+        if (d["table_name"], d["database"]["database_name"]) == (one.table, on)
+    ]
     filters = [dashboard.node(label)] if label else []
     asked = dashboard.question(one, found[0], *filters)
     told = client.send("POST", "/chart/data", json=asked).json()["result"][0]
@@ -171,14 +172,14 @@ def test_the_same_over_a_file_of_duckdb(client: Client, shop: Shop, made: int) -
     [
         "DELETE FROM dp_results.revenue_all",
         "CREATE TABLE dp_results.mine (a int)",
-        "SET default_transaction_read_only = off; UPDATE dp_results.dp_budget SET spent_epsilon = 0",
+        "SET default_transaction_read_only = off; UPDATE dp_results.dp_budget SET epsilon = 0",
     ],
 )
 def test_nobody_writes_from_sql_lab(client: Client, made: int, statement: str) -> None:
     """Law: neither by Superset's own rule nor by the role's rights."""
     database = next(d for d in client.list("database") if d["database_name"] == dashboard.DATABASE)
     client.change("database", database["id"], allow_dml=True)  # so PostgreSQL has to refuse
-    with pytest.raises(AssertionError, match="read-only|permission denied"):
+    with pytest.raises(AssertionError, match=r"read-only|permission denied"):
         client.send(
             *("POST", "/sqllab/execute/"),
             json={"database_id": database["id"], "sql": statement, "runAsync": False},

@@ -291,7 +291,7 @@ def test_installing_again_replaces_and_says_what_to_drop(database: Database) -> 
     with database.connect("tester") as db:
         db.execute("CREATE VIEW mine AS SELECT * FROM dpframe.dp_budget()")
         try:
-            with pytest.raises(ParameterError, match="used by view public.mine"):
+            with pytest.raises(ParameterError, match=r"used by view public\.mine"):
                 postgres.install(address, database.gateway.url, WAREHOUSE)
             assert database.rows("ann", "SELECT count(*) FROM dp_budget()")
         finally:

@@ -23,12 +23,11 @@ from typing import Any
 import pyarrow as pa
 
 from dpframe.common.calls import import_extra
-from dpframe.common.files import replace_file
+from dpframe.common.files import is_postgres, replace_file
 from dpframe.doors.series.declaration import FileSource, Report, Source
 from dpframe.doors.sql.query_expressions import Columns, Roles
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy
-from dpframe.sources.sql_tables import ADDRESSES
 
 QUESTIONS_SERVED = ("hhh", "rollup", "tree_counts", "heavy_hitters", "sql")
 """The questions that a gateway answers."""
@@ -272,7 +271,7 @@ def place_of_views(to: str | None, data: str) -> str:
     """
     place = str(to)
     words = place.partition("?")[2].split("&")
-    if place.startswith(ADDRESSES) and not any(word.startswith("schema=") for word in words):
+    if is_postgres(place) and not any(word.startswith("schema=") for word in words):
         place += f"{'&' if '?' in place else '?'}schema={DATA}"
     return place.replace(DATA, data)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpframe.common.calls import argument_hint
-from dpframe.common.files import Place, TomlReader, check_target
+from dpframe.common.files import Place, TomlReader, check_target, is_postgres, schema_of
 from dpframe.doors.gateway.policy import (
     DATA,
     SET_BY_POLICY,
@@ -45,7 +45,6 @@ from dpframe.doors.series.declaration import (
 )
 from dpframe.doors.series.series import OpenSources, Task, draw_task, due_tasks
 from dpframe.errors import DpframeError, ParameterError
-from dpframe.publishing.postgres import database_of, is_postgres
 from dpframe.publishing.publish import ENDINGS, publish
 from dpframe.publishing.results_tables import identifier_of
 
@@ -122,7 +121,7 @@ def _publish_place(
         )
     for target in targets:
         if is_postgres(target):
-            reader.attempt(place, partial(database_of, target))
+            reader.attempt(place, partial(schema_of, target))
             continue
         if Path(target).parent.resolve() == folder.resolve():
             reader.mistake(
