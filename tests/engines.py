@@ -149,6 +149,50 @@ def _binaries() -> Path | None:
     return found[-1].parent if found else (Path(path).parent if path else None)
 
 
+class PostgresServer:
+    """A server of PostgreSQL in a folder of its own, with a socket and user tester."""
+
+    def __init__(self, *settings: str) -> None:
+        binaries = _binaries()
+        if binaries is None:
+            _absent("POSTGRES", "PostgreSQL is not installed")
+        self._binaries = binaries
+        self.folder = tempfile.mkdtemp(prefix="dpframe-pg-")
+        atexit.register(shutil.rmtree, self.folder, ignore_errors=True)
+        # the server refuses to run as root
+        self._user: dict[str, Any] = {"user": "postgres"} if os.geteuid() == 0 else {}
+        if self._user:
+            try:
+                shutil.chown(self.folder, "postgres")
+            except LookupError:
+                _absent("POSTGRES", "PostgreSQL does not run as root, and user postgres is missing")
+        self._run(
+            *(f"{binaries}/initdb", "-D", f"{self.folder}/data", "-U", "tester", "-A", "trust"),
+            *("-E", "UTF8", "--locale=C.UTF-8", "--no-sync"),
+        )
+        told = ("listen_addresses=", f"unix_socket_directories={self.folder}", "fsync=off")
+        self._settings = (*told, *settings)
+        self.start()
+        atexit.register(self.stop)
+
+    def _run(self, *command: str) -> None:
+        subprocess.run(command, check=True, capture_output=True, cwd=self.folder, **self._user)
+
+    def start(self) -> None:
+        options = " ".join(f"-c {setting}" for setting in self._settings)
+        where = ("-D", f"{self.folder}/data", "-l", f"{self.folder}/log", "-o", options)
+        self._run(f"{self._binaries}/pg_ctl", *where, "-w", "start")
+
+    def stop(self) -> None:
+        """End it at once, if it runs."""
+        if os.path.exists(f"{self.folder}/data/postmaster.pid"):
+            data = ("-D", f"{self.folder}/data")
+            self._run(f"{self._binaries}/pg_ctl", *data, "-m", "immediate", "stop")
+
+    def address(self, database: str, user: str = "tester") -> str:
+        return f"postgresql://{user}@/{database}?host={self.folder}"
+
+
 @contextmanager
 def postgres() -> Iterator[PostgresEngine]:
     """A new database of the server of this process; skips where there can be none."""
@@ -156,7 +200,7 @@ def postgres() -> Iterator[PostgresEngine]:
         import psycopg
     except ImportError:
         _absent("POSTGRES", "psycopg is not installed")
-    told = {"host": _server(), "user": "tester", "autocommit": True}
+    told = {"host": server().folder, "user": "tester", "autocommit": True}
     name = f"d{next(_numbers)}"
     with psycopg.connect(dbname="postgres", **told) as connection:
         connection.execute(f"CREATE DATABASE {name}")
@@ -169,30 +213,6 @@ _numbers = count()
 
 
 @cache
-def _server() -> str:
-    """The folder of a server's socket; it is started once and stopped when this process ends."""
-    binaries = _binaries()
-    if binaries is None:
-        _absent("POSTGRES", "PostgreSQL is not installed")
-    folder = tempfile.mkdtemp(prefix="dpframe-pg-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    # the server refuses to run as root
-    user = {"user": "postgres"} if os.geteuid() == 0 else {}
-    if user:
-        try:
-            shutil.chown(folder, "postgres")
-        except LookupError:
-            _absent("POSTGRES", "PostgreSQL does not run as root, and user postgres is missing")
-    data, log = f"{folder}/data", f"{folder}/log"
-
-    def run(*command: str) -> None:
-        subprocess.run(command, check=True, capture_output=True, cwd=folder, **user)
-
-    run(
-        *(f"{binaries}/initdb", "-D", data, "-U", "tester", "-A", "trust", "-E", "UTF8"),
-        *("--locale=C.UTF-8", "--no-sync"),
-    )
-    options = f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off"
-    run(f"{binaries}/pg_ctl", "-D", data, "-l", log, "-o", options, "-w", "start")
-    atexit.register(run, f"{binaries}/pg_ctl", "-D", data, "-m", "immediate", "stop")
-    return folder
+def server() -> PostgresServer:
+    """The server of this process, which is started once and stopped when the process ends."""
+    return PostgresServer()

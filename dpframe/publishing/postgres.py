@@ -502,7 +502,7 @@ class Schema:
             if "release" in one.types:
                 self._run(f"CREATE INDEX ON {where} (release)")
         if name in (RELEASES, BUDGET):
-            new = self._changed_part(one)
+            new = self._mark_new_rows(one)
         else:
             same = pa.array(sorted(kept), rows["release"].type)
             new = pc.invert(pc.is_in(rows["release"], value_set=same))
@@ -520,7 +520,7 @@ class Schema:
             for row in zip(*map(_texts, rows.columns), strict=True):
                 copy.write_row(row)
 
-    def _changed_part(self, one: FittedTable) -> pa.Array:
+    def _mark_new_rows(self, one: FittedTable) -> pa.Array:
         """Delete the rows of a table that are not to be there, and tell which are to come."""
         name = self._name(one.table.name)
         columns = ", ".join(map(identifier, one.types))
