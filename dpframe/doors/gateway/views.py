@@ -316,16 +316,28 @@ class Refresher:
 
     def refresh(self, view: View) -> None:
         """Draw every period of a view that is over and not drawn, and publish its data set."""
-        for act in (self._draw_due, self._publish):
-            try:
-                act(view)
-            except Exception as error:  # before rows were read, or after they were released
-                self._fail({"view": view.name, "data": view.data.name}, error, str(error))
+        facts = {"view": view.name, "data": view.data.name}
+        try:
+            self._draw_missing(view, self._find_missing(view, facts))
+        except Exception as error:  # its text can quote rows
+            self._fail(facts, error)
+        try:
+            self._publish(view)
+        except Exception as error:  # it follows from what is released
+            self._fail(facts, error, str(error))
 
-    def _draw_due(self, view: View) -> None:
+    def _find_missing(self, view: View, facts: Mapping[str, Any]) -> list[Task]:
+        """Tasks for the periods that are over and not drawn. No row is read."""
+        ledger = self._gate.ledger_of_view(view, {})
+        try:
+            tasks = due_tasks([view.report], ledger, None, self._clock())
+        except DpframeError as error:
+            self._fail(facts, error, str(error))
+            return []
+        return [task for task in tasks if not task.stored]
+
+    def _draw_missing(self, view: View, missing: Sequence[Task]) -> None:
         gate = self._gate
-        tasks = due_tasks([view.report], gate.ledger_of_view(view, {}), None, self._clock())
-        missing = [task for task in tasks if not task.stored]
         with OpenSources() as opened:
             began = time.monotonic()
             if missing:  # some sources are read as a whole
@@ -364,13 +376,9 @@ class Refresher:
         """Publish what is stored of all views of a data set, unless that is published."""
         gate, data = self._gate, view.data
         ledger = gate.ledger_of_view(view, {})
-        stored, reports = ledger.names(), [v.report for v in gate.policy.views.values()]
-        named = {
-            report.release(period)
-            for report in reports
-            if report.source == view.report.source
-            for period in drawn_periods(report, stored)
-        }
+        stored = ledger.names()
+        reports = [one.report for one in gate.policy.views.values() if one.data is data]
+        named = {one.release(text) for one in reports for text in drawn_periods(one, stored)}
         names = [name for name in stored if name in named]
         if names and names != self._published.get(data.name):
             publish(ledger, place_of_views(gate.policy.publish, data.name), releases=names)
@@ -381,5 +389,5 @@ class Refresher:
     def _fail(self, facts: Mapping[str, Any], error: Exception, why: str = "") -> None:
         said = {**facts, "error": type(error).__name__}
         self._gate.note(said, "failed")
-        shown = {"why": why.partition("\n")[0]} if isinstance(error, DpframeError) and why else {}
-        log.error("view", extra={"facts": {**said, **shown}})
+        told = {"why": why} if why and isinstance(error, DpframeError) else {}
+        log.error("view", extra={"facts": {**said, **told}})

@@ -232,6 +232,7 @@ function allowed(data) {
     ["Filters of queries", data.filters],
     ["Public tables", data.public],
     ["Lists of keys", data.keys],
+    ["Views", data.views.map((view) => `${view.name}: ${view.question}, every ${view.unit}`)],
     ["Columns", columns],
   ].filter(([, list]) => list.length);
   const lines = rows.map(([title, list]) =>
