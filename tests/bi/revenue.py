@@ -13,7 +13,7 @@ from dpframe.doors.cli.main import main
 HERE = Path(__file__).resolve().parents[2]
 PAGE = HERE / "docs" / "bi.md"
 FAMILY = "revenue"
-TOTAL = "total"
+TOTAL = "(all)"
 """What ``label`` says for the total."""
 
 

@@ -5,14 +5,14 @@ SELECT
 CASE WHEN COUNT(DISTINCT level) = 1 THEN SUM(revenue) END AS revenue
 FROM dp_results.revenue_latest
 WHERE
-label IN ('GROCERY')
+label IN ('(all)')
 LIMIT 50000;
 
 SELECT
 CASE WHEN COUNT(DISTINCT level) = 1 THEN SUM(revenue) END AS revenue
 FROM dp_results.revenue_latest
 WHERE
-label IN ('total')
+label IN ('GROCERY')
 LIMIT 50000;
 
 SELECT
@@ -22,7 +22,7 @@ CASE WHEN COUNT(*) = 1 THEN MAX(revenue_lower) END AS revenue__yhat_lower,
 CASE WHEN COUNT(*) = 1 THEN MAX(revenue_upper) END AS revenue__yhat_upper
 FROM dp_results.revenue_all
 WHERE
-label IN ('GROCERY')
+label IN ('(all)')
 GROUP BY
 DATE_TRUNC('WEEK', period_start)
 ORDER BY
@@ -36,7 +36,7 @@ CASE WHEN COUNT(*) = 1 THEN MAX(revenue_lower) END AS revenue__yhat_lower,
 CASE WHEN COUNT(*) = 1 THEN MAX(revenue_upper) END AS revenue__yhat_upper
 FROM dp_results.revenue_all
 WHERE
-label IN ('total')
+label IN ('GROCERY')
 GROUP BY
 DATE_TRUNC('WEEK', period_start)
 ORDER BY
