@@ -19,9 +19,9 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from tests.bi import sales
+from tests.bi import sold
 
-ROWS = "SELECT * FROM dp_results.sales_all ORDER BY release, level, prefix"
+ROWS = "SELECT * FROM dp_results.revenue_all ORDER BY release, level, prefix"
 FIRST = date(2026, 9, 28)
 """The Monday of 2026-W40."""
 
@@ -75,7 +75,7 @@ def same(found: pd.DataFrame, expected: pd.DataFrame) -> None:
 
 def publish_in(owner: Any, folder: Path) -> Database:
     """Publish the sales, and let a reader in."""
-    made = Database(owner, sales.ledger_in(folder), folder)
+    made = Database(owner, sold.ledger_in(folder), folder)
     made.publish()
     for told in (
         f"CREATE ROLE {made.reader} LOGIN",

@@ -21,7 +21,7 @@ import pytest
 import sqlalchemy as sa
 from pandas.testing import assert_frame_equal
 
-from tests.bi import sales
+from tests.bi import sold
 from tests.bi.database import FIRST, ROWS, Database, same
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "bi"
@@ -63,10 +63,10 @@ def test_cursors_and_prepared_statements(reader: psycopg.Connection[Any], expect
         assert len(list(cursor)) == len(expected) - 3
         cursor.scroll(0, "absolute")
         assert cursor.fetchone()[0] == expected["release"][0]
-    one = "SELECT revenue FROM dp_results.sales_all WHERE prefix = %s AND period_start >= %s"
+    one = "SELECT revenue FROM dp_results.revenue_all WHERE prefix = %s AND period_start >= %s"
     for _ in range(7):
         rows = reader.execute(one, ("MEAT's", date(2026, 10, 5)), prepare=True).fetchall()
-        assert len(rows) == len(sales.WEEKS) - 1
+        assert len(rows) == len(sold.WEEKS) - 1
     assert reader.execute(one, ("Robert'); DROP TABLE", FIRST), prepare=True).fetchall() == []
 
 
@@ -74,10 +74,10 @@ def test_cursors_and_prepared_statements(reader: psycopg.Connection[Any], expect
 def test_no_zone_moves_a_day(reader: psycopg.Connection[Any], zone: str) -> None:
     """Neither a period nor a level: both are read as they were counted."""
     reader.execute(f"SET timezone = '{zone}'")
-    starts = reader.execute("SELECT DISTINCT period_start FROM dp_results.sales_all ORDER BY 1")
-    assert [day.isocalendar()[1] for (day,) in starts] == [int(w[-2:]) for w in sales.WEEKS]
-    days = reader.execute("SELECT min(day), count(*) FROM dp_results.days WHERE level = 1")
-    assert days.fetchone() == (FIRST, 42)
+    starts = reader.execute("SELECT DISTINCT period_start FROM dp_results.revenue_all ORDER BY 1")
+    assert [day.isocalendar()[1] for (day,) in starts] == [int(w[-2:]) for w in sold.WEEKS]
+    days = reader.execute("SELECT min(day), max(day) FROM dp_results.days WHERE level = 1")
+    assert days.fetchone() == (FIRST, date(2026, 11, 8))
     times = "SELECT min(half_day), max(half_day) FROM dp_results.times WHERE level = 1"
     assert reader.execute(times).fetchone() == (datetime(2026, 9, 28), datetime(2026, 11, 8, 12))
 
@@ -86,11 +86,11 @@ def test_a_reader_reads_and_nothing_else(database: Database) -> None:
     """No row is changed, and nothing is made in the schema."""
     with psycopg.connect(database.address(), autocommit=True) as connection:
         for told in (
-            "DELETE FROM dp_results.sales_all",
+            "DELETE FROM dp_results.revenue_all",
             "UPDATE dp_results.dp_releases SET is_latest = true",
-            "UPDATE dp_results.sales_latest SET revenue = 0",
+            "UPDATE dp_results.revenue_latest SET revenue = 0",
             "CREATE TABLE dp_results.mine (one int)",
-            "DROP VIEW dp_results.sales_latest",
+            "DROP VIEW dp_results.revenue_latest",
             "TRUNCATE dp_results.dp_measures",
         ):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -99,22 +99,22 @@ def test_a_reader_reads_and_nothing_else(database: Database) -> None:
 
 def test_a_new_period_is_there_for_whoever_is_connected(database: Database) -> None:
     """A reader's connection, its prepared statements and its transaction go on."""
-    newest = "SELECT revenue FROM dp_results.sales_latest WHERE level = 0"
+    newest = "SELECT revenue FROM dp_results.revenue_latest WHERE level = 0"
 
     def total(week: str) -> tuple[float]:
-        return (database.ledger.recall(f"sales-{week}")["revenue"][0],)
+        return (database.ledger.recall(f"revenue-{week}")["revenue"][0],)
 
     with psycopg.connect(database.address(), autocommit=True) as connection:
         for _ in range(6):
             before = connection.execute(newest, prepare=True).fetchone()
-        assert before == total(sales.WEEKS[-1])
+        assert before == total(sold.WEEKS[-1])
         with connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             assert connection.execute(newest, prepare=True).fetchone() == before
-            sales.draw(database.ledger, sales.NEXT)
+            sold.draw(database.ledger, sold.NEXT)
             database.publish()
             assert connection.execute(newest, prepare=True).fetchone() == before
-        assert connection.execute(newest, prepare=True).fetchone() == total(sales.NEXT) != before
+        assert connection.execute(newest, prepare=True).fetchone() == total(sold.NEXT) != before
 
 
 def test_psql_shows_rows_and_comments(database: Database) -> None:
@@ -129,9 +129,11 @@ def test_psql_shows_rows_and_comments(database: Database) -> None:
         return done.stdout
 
     assert "differential privacy" in said("-c", "\\dv+ dp_results.*")
-    described = said("-c", "\\d+ dp_results.sales_all")
+    described = said("-c", "\\d+ dp_results.revenue_all")
     assert re.search(r"revenue_lower\s*\| double precision .*0\.95", described)
-    rows = said("--csv", "-c", "SELECT period_start, department, is_rest FROM dp_results.sales_all")
+    rows = said(
+        "--csv", "-c", "SELECT period_start, department, is_rest FROM dp_results.revenue_all"
+    )
     assert rows.splitlines()[1:] == sorted(rows.splitlines()[1:]) or rows.count("\n") > 10
     assert f"{FIRST},,f" in rows
 
@@ -150,8 +152,8 @@ def test_sqlalchemy_reflects_tables_views_and_comments(engine: sa.Engine) -> Non
     """What a BI tool lists: each has a comment, and each column a type that all tools know."""
     inspector = sa.inspect(engine)
     tables, views = inspector.get_table_names(SCHEMA), inspector.get_view_names(SCHEMA)
-    assert {"sales_all", "dp_measures", "dp_releases", "dp_budget"} <= set(tables)
-    assert {"sales_latest", "sales_2026_w40", "days"} <= set(views)
+    assert {"revenue_all", "dp_measures", "dp_releases", "dp_budget"} <= set(tables)
+    assert {"revenue_latest", "revenue_2026_w40", "days"} <= set(views)
     types = set()
     for name in (*tables, *views):
         assert inspector.get_table_comment(name, SCHEMA)["text"], name
@@ -163,7 +165,7 @@ def test_sqlalchemy_reflects_tables_views_and_comments(engine: sa.Engine) -> Non
     made = sa.MetaData(schema=SCHEMA)
     made.reflect(engine, views=True)
     assert {f"{SCHEMA}.{name}" for name in (*tables, *views)} == set(made.tables)
-    table = made.tables["dp_results.sales_latest"]
+    table = made.tables["dp_results.revenue_latest"]
     with engine.connect() as connection:
         sums = sa.select(sa.func.sum(table.c.revenue)).where(table.c.level == 1)
         assert connection.execute(sums).scalar_one() > 0
@@ -176,14 +178,14 @@ def test_pandas_reads_what_was_published(engine: sa.Engine, expected: pd.DataFra
     assert {found[name].dtype.kind for name in found if "revenue" in name} == {"f"}
     assert (found["level"].dtype, found["is_rest"].dtype) == ("int64", "bool")
     assert found["period_start"].dt.tz is None
-    table = pd.read_sql_table("sales_all", engine, schema=SCHEMA)
+    table = pd.read_sql_table("revenue_all", engine, schema=SCHEMA)
     assert sorted(table["revenue"]) == sorted(expected["revenue"])
     with engine.connect().execution_options(stream_results=True) as connection:
         parts = list(pd.read_sql(ROWS, connection, chunksize=4, parse_dates=["period_start"]))
         assert {len(part) for part in parts[:-1]} == {4}
     assert_frame_equal(pd.concat(parts, ignore_index=True), found)
     one = sa.text(
-        "SELECT * FROM dp_results.sales_all WHERE label = :label AND period_start >= :day"
+        "SELECT * FROM dp_results.revenue_all WHERE label = :label AND period_start >= :day"
     )
     some = pd.read_sql(one, engine, params={"label": "MEAT's", "day": date(2026, 10, 5)})
     assert some["period"].tolist()[0] == "2026-W41"
@@ -215,7 +217,7 @@ def test_grafana_asks_what_the_schema_answers(reader: psycopg.Connection[Any]) -
             names = [column.name for column in cursor.description or ()]
             place = names.index("__value") if "__value" in names else 0
             values[variable["name"]] = str(next(row[place] for row in cursor))
-    assert values == {"family": "sales", "measure": "customers", "node": "*", "level": "1"}
+    assert values == {"family": "revenue", "measure": "customers", "node": "*", "level": "1"}
     panels = {}
     for panel in DASHBOARD["panels"]:
         (target,) = panel["targets"]
@@ -234,10 +236,10 @@ def test_grafana_asks_what_the_schema_answers(reader: psycopg.Connection[Any]) -
 def test_grafana_shows_a_gap_where_a_node_is_missing(database: Database) -> None:
     """A period without the node is a row of NULL, as Grafana breaks a line only there."""
     (target,) = DASHBOARD["panels"][0]["targets"]
-    values = {"family": "sales", "measure": "revenue", "node": "TINY"}
+    values = {"family": "revenue", "measure": "revenue", "node": "TINY"}
     told = expand(target["rawSql"], values, "2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z")
     rows = database.owner.execute(told).fetchall()
-    assert len(rows) >= len(sales.WEEKS)
+    assert len(rows) >= len(sold.WEEKS)
     assert {row[1] for row in rows} == {None}
 
 
@@ -247,7 +249,7 @@ def test_grafana_shows_a_gap_where_a_node_is_missing(database: Database) -> None
 def test_polars_reads_the_folder(database: Database, expected: pd.DataFrame) -> None:
     """Lazily and whole, with the columns' own types."""
     folder = database.folder / "results_parquet"
-    scanned = pl.scan_parquet(folder / "sales_all.parquet").sort("release", "level", "prefix")
+    scanned = pl.scan_parquet(folder / "revenue_all.parquet").sort("release", "level", "prefix")
     found = scanned.collect()
     same(found.to_pandas(), expected)
     assert found.schema["period_start"] == pl.Date

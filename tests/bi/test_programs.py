@@ -12,9 +12,13 @@ import os
 import re
 import shutil
 import subprocess
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import date
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +27,11 @@ import pandas as pd
 import pytest
 
 from tests import engines
-from tests.bi import sales
+from tests.bi import sold
 from tests.bi.database import FIRST, ROWS, Database, jdbc_driver, place, port_of, same
+from tests.integration.test_report_in_browser import Page, _screen, chromium
+
+__all__ = ["chromium"]
 
 pytestmark = pytest.mark.bi
 
@@ -54,7 +61,7 @@ def address(database: Database) -> Iterator[str]:
 
 
 ASKED = (
-    "SELECT period_start, label, department, revenue, is_rest FROM dp_results.sales_all "
+    "SELECT period_start, label, department, revenue, is_rest FROM dp_results.revenue_all "
     "WHERE prefix = ? AND period_start >= ? AND revenue > ? ORDER BY 1"
 )
 
@@ -66,14 +73,14 @@ def test_jdbc(database: Database, jar: Path, address: str, expected: Any, zone: 
         f"{ASKED}\ttext:*\tdate:2026-10-05\tnumber:0",
         ROWS,
         "SELECT half_day FROM dp_results.times WHERE level = ? ORDER BY 1 LIMIT 1\tnumber:1",
-        "DELETE FROM dp_results.sales_all RETURNING 1",
+        "DELETE FROM dp_results.revenue_all RETURNING 1",
     ]
     java = ["java", f"-Duser.timezone={zone}", "-cp", jar, HERE / "Client.java", address]
     told = run(*java, "dp_results", input="\n".join(lines)).splitlines()
     said = [line.split("\t") for line in told]
     tables = {line[1]: line[2:] for line in said if line[0] == "table"}
-    assert tables["sales_all"][0] == "TABLE"
-    assert tables["sales_latest"][0] == "VIEW"
+    assert tables["revenue_all"][0] == "TABLE"
+    assert tables["revenue_latest"][0] == "VIEW"
     assert all("null" not in remark and remark for _, remark in tables.values())
     columns = {(line[1], line[2]): line[3:] for line in said if line[0] == "column"}
     assert {name for name, _ in columns} == set(tables)
@@ -83,7 +90,7 @@ def test_jdbc(database: Database, jar: Path, address: str, expected: Any, zone: 
     assert kinds <= {*plain.items(), ("timestamp", "93")}
     rows = [line[1:] for line in said if line[0] == "row"]
     total = [row for row in rows if len(row) == 5]
-    assert len(total) == len(sales.WEEKS) - 1
+    assert len(total) == len(sold.WEEKS) - 1
     assert total[0][0] == "2026-10-05=2026-10-05"  # by a day of Java's calendar, and by Date
     assert (total[0][2], total[0][4]) == ("null", "false")
     assert len([row for row in rows if len(row) == expected.shape[1]]) == len(expected)
@@ -108,7 +115,7 @@ def test_adbc(database: Database, expected: pd.DataFrame) -> None:
             assert types["revenue"] == types["customers"] == "double"
             assert types["period_start"] == "date32[day]"
             assert types["is_rest"] == "bool"
-            one = "SELECT period_start FROM dp_results.sales_all WHERE prefix = $1 AND level = $2"
+            one = "SELECT period_start FROM dp_results.revenue_all WHERE prefix = $1 AND level = $2"
             cursor.execute(one, ("*", 0))
             assert min(cursor.fetchall()) == (FIRST,)
             cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": "100"})
@@ -117,15 +124,15 @@ def test_adbc(database: Database, expected: pd.DataFrame) -> None:
             cursor.execute("SELECT half_day FROM dp_results.times ORDER BY 1 LIMIT 1")
             assert cursor.fetch_arrow_table()["half_day"].type.tz is None
             with pytest.raises(adbc.Error, match="permission denied") as raised:
-                cursor.execute("DELETE FROM dp_results.sales_all")
+                cursor.execute("DELETE FROM dp_results.revenue_all")
             assert raised.value.sqlstate == "42501"
         connection.rollback()
         found = connection.adbc_get_objects(depth="tables", db_schema_filter="dp_results")
         (catalog,) = [one for one in found.read_all().to_pylist() if one["catalog_db_schemas"]]
         (schema,) = catalog["catalog_db_schemas"]
         names = {one["table_name"]: one["table_type"] for one in schema["db_schema_tables"]}
-        assert (names["sales_all"], names["sales_latest"]) == ("table", "view")
-        assert connection.adbc_get_table_schema("sales_all", db_schema_filter="dp_results").names
+        assert (names["revenue_all"], names["revenue_latest"]) == ("table", "view")
+        assert connection.adbc_get_table_schema("revenue_all", db_schema_filter="dp_results").names
 
 
 # -- Spark ---------------------------------------------------------------------------------------
@@ -135,8 +142,10 @@ def test_spark(database: Database, expected: pd.DataFrame) -> None:
     """Parquet of one table, in a session of another zone."""
     folder = database.folder / "results_parquet"
     with engines.spark() as engine:
-        engine.session.read.parquet(str(folder / "sales_all.parquet")).createOrReplaceTempView("s")
-        found = engine.session.sql(ROWS.replace("dp_results.sales_all", "s"))
+        engine.session.read.parquet(str(folder / "revenue_all.parquet")).createOrReplaceTempView(
+            "s"
+        )
+        found = engine.session.sql(ROWS.replace("dp_results.revenue_all", "s"))
         types = dict(found.dtypes)
         assert types["period_start"] == "date"
         assert (types["revenue"], types["level"], types["is_rest"]) == (
@@ -182,27 +191,97 @@ def test_dbt(database: Database, tmp_path: Path, target: str) -> None:
 # -- Framework -----------------------------------------------------------------------------------
 
 
-def test_framework(database: Database, tmp_path: Path) -> None:
-    """The site of the documents is built from published Parquet, and again when a week is there."""
-    modules = place("DPFRAME_FRAMEWORK", "", "folder with node_modules") / "node_modules"
-    shutil.copytree(DOCS / "framework", tmp_path, dirs_exist_ok=True)
-    (tmp_path / "node_modules").symlink_to(modules.resolve())
-    env = {**os.environ, "OBSERVABLE_TELEMETRY_DISABLE": "true"}
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The address of a folder's files."""
+    handler = partial(QuietHandler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
 
-    def built() -> dict[str, Any]:
-        shutil.rmtree(tmp_path / "results_parquet", ignore_errors=True)
-        shutil.copytree(database.folder / "results_parquet", tmp_path / "results_parquet")
-        run("npm", "run", "build", cwd=tmp_path, env=env)
-        (data,) = (tmp_path / "dist" / "_file").glob("sales.*.json")
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *said: Any) -> None: ...
+
+
+class Site:
+    """The site of the documents, built in a folder from the Parquet files of a database."""
+
+    def __init__(self, folder: Path, database: Database) -> None:
+        modules = place("DPFRAME_FRAMEWORK", "", "folder with node_modules") / "node_modules"
+        shutil.copytree(DOCS / "framework", folder, dirs_exist_ok=True)
+        (folder / "node_modules").symlink_to(modules)
+        self.folder, self.database = folder, database
+
+    def build(self) -> dict[str, Any]:
+        """Build it, and return the rows that it holds."""
+        shutil.rmtree(self.folder / "results_parquet", ignore_errors=True)
+        parquet = self.database.folder / "results_parquet"
+        shutil.copytree(parquet, self.folder / "results_parquet")
+        env = {**os.environ, "OBSERVABLE_TELEMETRY_DISABLE": "true"}
+        shutil.rmtree(self.folder / "dist", ignore_errors=True)
+        run("npm", "run", "build", cwd=self.folder, env=env)
+        (data,) = (self.folder / "dist" / "_file").glob("revenue.*.json")
         found: dict[str, Any] = json.loads(data.read_text("utf-8"))
         return found
 
-    first = built()
-    assert {row["period"] for row in first["rows"]} >= set(sales.WEEKS)
+
+@pytest.fixture(scope="module")
+def site(database: Database, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return Site(tmp_path_factory.mktemp("site"), database)
+
+
+DRAWN = """
+const paths = (figure) => [...figure.querySelectorAll("path")].map((p) => p.getAttribute("d"));
+const figures = [...document.querySelectorAll("svg")];
+return {
+    said: figures.map((one) => one.getAttribute("aria-label")),
+    pieces: figures.map((one) => paths(one).map((d) => d.split("M").length - 1)),
+    bars: document.querySelectorAll('g[aria-label="bar"] rect').length,
+    width: document.documentElement.scrollWidth,
+}
+"""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_framework_draws(site: Site, chromium: Any, width: int, dark: bool) -> None:
+    """On a desk and a phone, in light and dark: a line with a band and a gap, and bars with their
+    intervals; nothing is loaded from elsewhere, and nothing fails."""
+    if not (site.folder / "dist").exists():
+        site.build()
+    page = Page(chromium, site.folder)
+    page.command("Emulation.setDeviceMetricsOverride", **_screen(width))
+    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    page.command("Emulation.setEmulatedMedia", features=[scheme])
+    with served(site.folder / "dist") as address:
+        chromium.get("about:blank")
+        page.logs()
+        chromium.get(address)
+        for _ in range(100):
+            drawn = chromium.execute_script(DRAWN)
+            if len(drawn["said"]) == 2:
+                break
+            time.sleep(0.1)
+        said, asked = page.logs()
+        assert [line for line in said if "favicon" not in line] == []
+        assert [one for one in asked if not one.startswith((address, "about:"))] == []
+    assert drawn["said"][0].startswith("revenue of (all) over time")
+    assert 2 in drawn["pieces"][0]  # a week is missing
+    assert drawn["bars"] == 3
+    assert drawn["width"] <= width
+    letters = page.js("getComputedStyle(document.body).color")
+    bright = sum(map(int, re.findall(r"\d+", letters)[:3])) / 3
+    assert (bright > 128) == dark
+
+
+def test_framework_is_built_again(site: Site, database: Database) -> None:
+    """It shows what is published when it is built, and a week later one week more."""
+    first = site.build()
+    assert {row["period"] for row in first["rows"]} >= set(sold.WEEKS)
     assert set(first["releases"][0]) == {"release", "is_latest", "confidence", "guarantee"}
     assert date.fromisoformat(first["rows"][0]["period_start"][:10]) == FIRST
-    sales.draw(database.ledger, sales.NEXT)
+    sold.draw(database.ledger, sold.NEXT)
     database.publish()
-    again = built()
-    assert {row["period"] for row in again["rows"]} == {*sales.WEEKS, sales.NEXT}
-    assert (tmp_path / "dist" / "index.html").is_file()
+    assert {row["period"] for row in site.build()["rows"]} == {*sold.WEEKS, sold.NEXT}

@@ -1,5 +1,5 @@
 export default {
-  title: "Sales",
+  title: "Revenue",
   root: "src",
   globalStylesheets: [], // no fonts from elsewhere
   sidebar: false,

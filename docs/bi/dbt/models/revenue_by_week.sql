@@ -1,5 +1,5 @@
--- The total alone: with user= the parts of a rollup cannot be compared between periods.
--- Two intervals of 95 % hold both numbers with probability 90 % at least, hence the change.
+-- Two intervals of 95 % hold both their numbers with probability 90 % at least, and so the change.
+-- Of other rows than the total, only those by contribution = "share" can be compared between weeks.
 with weeks as (
     select
         period_start as week, revenue, revenue_lower, revenue_upper,
@@ -7,7 +7,7 @@ with weeks as (
         lag(revenue) over (order by period_start) as revenue_before,
         lag(revenue_lower) over (order by period_start) as lower_before,
         lag(revenue_upper) over (order by period_start) as upper_before
-    from {{ source('published', 'sales_all') }}
+    from {{ source('published', 'revenue_all') }}
     where level = 0
 )
 

@@ -1,2 +1,2 @@
-select * from {{ source('published', 'sales_all') }}
+select * from {{ source('published', 'revenue_all') }}
 where revenue not between revenue_lower and revenue_upper

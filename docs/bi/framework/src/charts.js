@@ -7,16 +7,25 @@ const hint = (row, measure) =>
   `${row.label}, ${row.period}: ${written(row[measure])} ` +
   `(${written(row[`${measure}_lower`])} to ${written(row[`${measure}_upper`])})`;
 
-// One node, with a row for each period.
-export function overTime(rows, measure, width) {
-  const points = rows.map((row) => ({...row, day: new Date(row.period_start)}));
+// One label over time. Where no row shows it, or a whole period is missing, line and band have a gap.
+export function overTime(rows, measure, label, width) {
+  const found = new Map(rows.filter((row) => row.label === label).map((row) => [row.period_start, row]));
+  const starts = [...new Set(rows.map((row) => row.period_start))].sort();
+  const days = starts.map((start) => new Date(start));
+  const steps = days.map((day, i) => (i ? day - days[i - 1] : Infinity));
+  const longest = 1.5 * Math.min(...steps); // months differ by less
+  const points = starts.flatMap((start, i) => {
+    const point = {...found.get(start), day: days[i]};
+    return i && steps[i] > longest ? [{day: days[i]}, point] : [point];
+  });
+  const shown = points.filter((point) => measure in point);
   return Plot.plot({
     width,
     height: 280,
     marginLeft: 56,
     x: {label: null, type: "utc"},
     y: {label: measure, grid: true, zero: true, ticks: 5},
-    ariaLabel: `${measure} over time, with intervals`,
+    ariaLabel: `${measure} of ${label} over time, with intervals`,
     marks: [
       Plot.ruleY([0]),
       Plot.areaY(points, {x: "day", y1: `${measure}_lower`, y2: `${measure}_upper`, fill: colour, fillOpacity: 0.2}),
