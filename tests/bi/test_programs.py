@@ -1,4 +1,4 @@
-"""What is published, read by programs of others: JDBC, ADBC, Spark, dbt and Framework.
+"""What is published, read by programs of others: JDBC, ADBC, ODBC, Spark, dbt and Framework.
 
 Each test skips, with a sentence, where its tool is not there. Variables name what is not found by
 itself: ``DPFRAME_DBT`` an environment with dbt, ``DPFRAME_FRAMEWORK`` a folder in which npm
@@ -133,6 +133,30 @@ def test_adbc(database: Database, expected: pd.DataFrame) -> None:
         names = {one["table_name"]: one["table_type"] for one in schema["db_schema_tables"]}
         assert (names["revenue_all"], names["revenue_latest"]) == ("table", "view")
         assert connection.adbc_get_table_schema("revenue_all", db_schema_filter="dp_results").names
+
+
+# -- ODBC ----------------------------------------------------------------------------------------
+
+
+def test_odbc(database: Database, expected: pd.DataFrame) -> None:
+    """Whole texts and numbers, days, truth values if asked for; this driver shows no comments."""
+    pyodbc = pytest.importorskip("pyodbc", reason="pyodbc is not installed")
+    if "PostgreSQL Unicode" not in pyodbc.drivers():
+        pytest.skip("the ODBC driver of PostgreSQL is not installed")
+    told = f"Servername={database.host};Database={database.name};Username={database.reader}"
+    with closing(pyodbc.connect(f"Driver=PostgreSQL Unicode;{told};BoolsAsChar=0")) as connection:
+        cursor = connection.cursor()
+        names = {row.table_name: row.table_type for row in cursor.tables(schema="dp_results")}
+        assert (names["revenue_all"], names["revenue_latest"]) == ("TABLE", "VIEW")
+        cursor.execute(ROWS)
+        columns = [column[0] for column in cursor.description]
+        same(pd.DataFrame([tuple(row) for row in cursor.fetchall()], columns=columns), expected)
+        receipts = "SELECT receipt FROM dp_results.dp_releases WHERE release = ?"
+        release = f"revenue-{sold.WEEKS[0]}"
+        cursor.execute(receipts, (release,))
+        assert json.loads(cursor.fetchone()[0]) == database.ledger.recall(release).attrs["dp"]
+        with pytest.raises(pyodbc.Error, match="42501"):
+            cursor.execute("DELETE FROM dp_results.revenue_all")
 
 
 # -- Spark ---------------------------------------------------------------------------------------
