@@ -24,6 +24,7 @@ from typing import IO, Any, TypeGuard
 from urllib.parse import unquote
 
 from dpframe.common.calls import argument_hint, import_extra, shown_value
+from dpframe.common.texts import LONGEST_IN_POSTGRES
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 
 LEFT = 24 * 3600.0
@@ -444,9 +445,6 @@ OF_POSTGRES = ("postgresql://", "postgres://")
 SCHEMA = "dp_results"
 """The schema of results, unless the address names another."""
 
-LONGEST_IN_POSTGRES = 63
-"""Bytes of a name in PostgreSQL."""
-
 
 def is_postgres(to: object) -> TypeGuard[str]:
     """Whether results go to the address of a PostgreSQL server."""
@@ -536,3 +534,30 @@ def connect_to_schema(driver: Any, database: ResultsSchema) -> Any:
         f"{shown}: the server does not let this user in ({why}). A password may be wrong or "
         "expired: check user, password and database."
     )
+
+
+def errors_of_others(driver: Any) -> tuple[type[Exception], ...]:
+    """Errors after which the same publication can succeed: somebody made the same things, or
+    changed their rights, at the same moment."""
+    e = driver.errors
+    made = (e.UniqueViolation, e.DuplicateSchema, e.DuplicateTable, e.DuplicateObject)
+    return (*made, e.DeadlockDetected, e.SerializationFailure, e.InternalError_)
+
+
+def refusal_text(driver: Any, database: ResultsSchema, error: Any, broken: bool) -> str:
+    """A sentence of what the server said, and what to do."""
+    shown, e = f"to ({database.shown!r})", driver.errors
+    said = error.diag.message_primary or str(error).partition("\n")[0]
+    if isinstance(error, e.LockNotAvailable):
+        return f"{shown} is being published by another process. Try again when it is done."
+    if isinstance(error, e.InsufficientPrivilege):
+        return f"{shown}: the role may not do this ({said}). Publish as the owner of the schema."
+    if isinstance(error, e.ReadOnlySqlTransaction):
+        return f"{shown} is read-only ({said}). Publish to the primary, by a role that writes."
+    if (error.sqlstate or "").startswith(("53", "58")):
+        return f"{shown}: the server has no room ({said}). Make room there and publish again."
+    if isinstance(error, e.DependentObjectsStillExist):
+        return f"{shown}: views of yours show what would go away ({said}). Drop them first."
+    if broken or error.sqlstate is None or error.sqlstate.startswith(("08", "57")):
+        return f"{shown}: the connection ended ({said}). Publish again: nothing is half done."
+    return f"{shown}: the server refuses ({error.sqlstate}: {said}). The old results are kept."

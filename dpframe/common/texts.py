@@ -11,10 +11,11 @@ record must not decide what happens to the others.
 from __future__ import annotations
 
 import codecs
+import hashlib
 import html
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import IO, TYPE_CHECKING
 
@@ -30,6 +31,26 @@ def identifier(name: str) -> str:
 def literal(text: str) -> str:
     """A quoted string."""
     return "'" + text.replace("'", "''") + "'"
+
+
+LONGEST_IN_POSTGRES = 63
+"""Bytes of a name in PostgreSQL."""
+
+OF_SYSTEM = {"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"}
+"""Names of columns that every table of PostgreSQL has."""
+
+
+def postgres_column(name: str, there: Mapping[str, str]) -> str:
+    """The name of a column that PostgreSQL takes: that of one which is there already, in any case,
+    or one of at most 63 bytes, of which a digest keeps long ones apart."""
+    name = name.replace("\0", "\ufffd") or "_"
+    if len(name.encode()) > LONGEST_IN_POSTGRES:
+        start = name.encode()[: LONGEST_IN_POSTGRES - 9].decode("utf-8", "ignore")
+        name = f"{start}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    name = f"{name}_" if name in OF_SYSTEM else name
+    if name in there:
+        return name
+    return next((one for one in there if one.casefold() == name.casefold()), name)
 
 
 def is_nan(number: str) -> str:

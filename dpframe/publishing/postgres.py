@@ -4,14 +4,13 @@ All changes are rows in one transaction. Tables of families, and those of no sin
 their rows of releases that did not change. Views find their releases by rows: nothing that a reader
 may hold is made anew when a period comes.
 
-New columns and releases that are no longer published need locks that readers feel. They are taken
-in a span shorter than that after which PostgreSQL looks for deadlocks, or given back: so a reader
-that waits for us is never the one that PostgreSQL ends.
+Columns are added before, empty, to one relation at a time. What is no longer published goes away in
+the same transaction; its locks are taken in a span shorter than that after which PostgreSQL looks
+for deadlocks, or given back. So a reader that waits for us is never the one that PostgreSQL ends.
 """
 
 from __future__ import annotations
 
-import hashlib
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,12 +22,13 @@ import pyarrow.compute as pc
 
 from dpframe.asking.measure_texts import receipt_measures
 from dpframe.common.files import (
-    LONGEST_IN_POSTGRES,
     ResultsSchema,
     connect_to_schema,
+    errors_of_others,
     postgres_driver,
+    refusal_text,
 )
-from dpframe.common.texts import identifier, literal
+from dpframe.common.texts import identifier, literal, postgres_column
 from dpframe.errors import LedgerError, ParameterError
 from dpframe.ledger import Ledger
 from dpframe.publishing.chart_columns import free_columns
@@ -48,16 +48,13 @@ WAITING = 60.0
 """Seconds to wait for another process that publishes, or for readers of what gets new columns."""
 
 SPAN = 500
-"""Milliseconds in which all locks are taken that readers feel, at most."""
+"""Milliseconds to wait for readers at a time: others wait behind us."""
 
 TRIES = 5
 """How often to try what fails because of somebody else."""
 
 AWAY = "10min"
 """After which the server ends the transaction of a publisher of which nothing is heard."""
-
-OF_SYSTEM = {"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"}
-"""Names of columns that every table of PostgreSQL has."""
 
 TEXT, REAL, WHOLE = "text", "double precision", "bigint"
 
@@ -83,44 +80,16 @@ def replace_rows(
     for attempt in range(1, TRIES + 1):
         connection = connect_to_schema(driver, database)
         try:
-            with connection.transaction():
-                return Schema(connection, driver, database, until).publish(ledger, read)
+            return Schema(connection, driver, database, until).publish(ledger, read)
         except driver.Error as raised:
             error, broken = raised, connection.broken
         finally:
             connection.close()
-        if attempt == TRIES or not isinstance(error, _errors_of_others(driver)):
+        if attempt == TRIES or not isinstance(error, errors_of_others(driver)):
             break
         time.sleep(random.uniform(0.05, 0.3))
     # outside of the handler: no context holds the password
-    raise ParameterError(_refusal(driver, database, error, broken))
-
-
-def _errors_of_others(driver: Any) -> tuple[type[Exception], ...]:
-    """Errors after which the same publication can succeed: somebody made the same things, or
-    changed their rights, at the same moment."""
-    e = driver.errors
-    made = (e.UniqueViolation, e.DuplicateSchema, e.DuplicateTable, e.DuplicateObject)
-    return (*made, e.DeadlockDetected, e.SerializationFailure, e.InternalError_)
-
-
-def _refusal(driver: Any, database: ResultsSchema, error: Any, broken: bool) -> str:
-    """A sentence of what the server said, and what to do."""
-    shown, e = f"to ({database.shown!r})", driver.errors
-    said = error.diag.message_primary or str(error).partition("\n")[0]
-    if isinstance(error, e.LockNotAvailable):
-        return f"{shown} is being published by another process. Try again when it is done."
-    if isinstance(error, e.InsufficientPrivilege):
-        return f"{shown}: the role may not do this ({said}). Publish as the owner of the schema."
-    if isinstance(error, e.ReadOnlySqlTransaction):
-        return f"{shown} is read-only ({said}). Publish to the primary, by a role that writes."
-    if (error.sqlstate or "").startswith(("53", "58")):
-        return f"{shown}: the server has no room ({said}). Make room there and publish again."
-    if isinstance(error, e.DependentObjectsStillExist):
-        return f"{shown}: views of yours show what would go away ({said}). Drop them first."
-    if broken or error.sqlstate is None or error.sqlstate.startswith(("08", "57")):
-        return f"{shown}: the connection ended ({said}). Publish again: nothing is half done."
-    return f"{shown}: the server refuses ({error.sqlstate}: {said}). The old results are kept."
+    raise ParameterError(refusal_text(driver, database, error, broken))
 
 
 # -- tables and their types ------------------------------------------------------------------------
@@ -153,19 +122,6 @@ def _texts(values: pa.ChunkedArray) -> list[str | None]:
     return out
 
 
-def _column_name(name: str, there: Mapping[str, str]) -> str:
-    """A name that PostgreSQL takes: that of a column which is there already, in any case, or one of
-    at most 63 bytes, of which a digest keeps long ones apart."""
-    name = name.replace("\0", "\ufffd") or "_"
-    if len(name.encode()) > LONGEST_IN_POSTGRES:
-        start = name.encode()[: LONGEST_IN_POSTGRES - 9].decode("utf-8", "ignore")
-        name = f"{start}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
-    name = f"{name}_" if name in OF_SYSTEM else name
-    if name in there:
-        return name
-    return next((one for one in there if one.casefold() == name.casefold()), name)
-
-
 def _measured_columns(published: Iterable[PublishedRelease]) -> set[str]:
     """Columns of families whose numbers have a real type."""
     named = {c for one in published for m in receipt_measures(one.facts) for c in m.columns}
@@ -174,19 +130,18 @@ def _measured_columns(published: Iterable[PublishedRelease]) -> set[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class FittedTable:
-    """A table with names and types for PostgreSQL, and those columns that are not there yet."""
+    """A table with names and types for PostgreSQL."""
 
     table: Table
     types: dict[str, str]
     names: dict[str, str]
-    added: tuple[str, ...]
 
 
 def fit_table(table: Table, there: Mapping[str, str], measured: set[str]) -> FittedTable:
     """Fit a table to the columns that are there, by name and type."""
     names, types = {}, {}
     for column in table.rows.schema:
-        name = _column_name(column.name, there)
+        name = postgres_column(column.name, there)
         while name in types:
             name += "_"
         names[column.name] = name
@@ -202,7 +157,6 @@ def fit_table(table: Table, there: Mapping[str, str], measured: set[str]) -> Fit
         table=replace(table, rows=table.rows.rename_columns(list(names.values()))),
         types=types,
         names=names,
-        added=tuple(name for name in types if name not in there),
     )
 
 
@@ -230,7 +184,7 @@ class View:
 
 
 class Schema:
-    """The schema of results, inside the transaction that publishes."""
+    """The schema of results, for one publisher."""
 
     def __init__(self, connection: Any, driver: Any, database: ResultsSchema, until: float) -> None:
         self._db, self._driver, self._database, self._until = connection, driver, database, until
@@ -238,20 +192,41 @@ class Schema:
 
     def publish(self, ledger: Ledger, read: Callable[[], Publication]) -> Publication:
         """Bring the schema to the state that ``read`` gives."""
+        while True:
+            with self._db.transaction():
+                self._enter(ledger)
+                made = read()
+                self._plan(made)
+                if self._is_new:
+                    self._run(*(step for _, step in self._widening_steps()))
+                if self._is_new or not self._widening_steps():
+                    self._replace_rows(made)
+                    return made
+            while self._widen(ledger):
+                pass
+
+    def _enter(self, ledger: Ledger) -> None:
+        """Begin a transaction of the only publisher."""
         self._settle()
         self._look()
         self._take_over(ledger)
         self._listed = self._list()
-        made = read()
+
+    def _plan(self, made: Publication) -> None:
         measured = _measured_columns(made.published)
         self._tables = {
             table.name: fit_table(table, self._columns.get(table.name, {}), measured)
             for table in (*made.families, *made.common_tables)
         }
         self._views = self._views_of(made)
-        self._check_names()
+        wanted = {*self._tables, *self._views}
+        foreign = sorted((wanted & self._columns.keys()) - self._own_names)
+        if foreign:
+            raise self._other_content(foreign[0])
+
+    def _replace_rows(self, made: Publication) -> None:
         kept = self._kept_releases(made)
-        self._change_columns()
+        self._change_views()
         if made.measures is None and MEASURES in self._columns:
             self._run(f"DELETE FROM {self._name(MEASURES)}")
         for one in self._tables.values():
@@ -259,7 +234,6 @@ class Schema:
         self._run(*(self._view(v) for v in self._views.values() if v.name not in self._columns))
         self._comment()
         self._grant()
-        return made
 
     # -- what is there -----------------------------------------------------------------------------
 
@@ -303,8 +277,8 @@ class Schema:
 
     def _take_over(self, ledger: Ledger) -> None:
         """Check that the schema is ours or empty, and wait for another publisher."""
-        is_ours = self._comments.get(RELEASES, {}).get("", "").startswith(MARK)
-        if not is_ours:
+        self._is_new = not self._comments.get(RELEASES, {}).get("", "").startswith(MARK)
+        if self._is_new:
             self._begin()
         (owner,) = self._rows(OWNER, self._schema, RELEASES)
         if owner[0] != owner[1]:  # everything keeps one owner
@@ -313,7 +287,7 @@ class Schema:
         self._look()
         budget = self._name(BUDGET)
         ids = self._rows(f"SELECT ledger_id FROM {budget}") if BUDGET in self._columns else []
-        if is_ours and not ids:
+        if not (self._is_new or ids):
             raise self._other_content(BUDGET)
         if ids and ids[0][0] != ledger.ledger_id:
             raise LedgerError(
@@ -353,12 +327,6 @@ class Schema:
         keys = ("table_name", "latest_view", "all_table")
         named = {row[key] for row in self._listed.values() for key in keys}
         return {RELEASES, BUDGET, MEASURES, *named} & self._columns.keys()
-
-    def _check_names(self) -> None:
-        wanted = {*self._tables, *self._views}
-        foreign = sorted((wanted & self._columns.keys()) - self._own_names)
-        if foreign:
-            raise self._other_content(foreign[0])
 
     # -- what is to be there -----------------------------------------------------------------------
 
@@ -415,14 +383,11 @@ class Schema:
         for one in made.published:
             name, names = one.stored.name, one.names
             listed = (name, one.stored.release_id, names.table, names.view, names.whole)
-            needed = {names.whole: {*self._views[names.table].columns, *FAMILY_COLUMNS}}
             rows = {names.whole: one.table.rows.num_rows, MEASURES: long.get(name, 0)}
-            if name in long:
-                needed[MEASURES] = {*self._tables[MEASURES].types}
             if (
                 tuple(self._listed.get(name, {}).values()) == listed
                 and all(self._counts.get(t, {}).get(name, 0) == n for t, n in rows.items())
-                and all(columns <= self._columns.get(t, {}).keys() for t, columns in needed.items())
+                and not self._needs_columns(self._views[names.table])
             ):
                 out.add(name)
         return out
@@ -436,27 +401,64 @@ class Schema:
 
     # -- changes -----------------------------------------------------------------------------------
 
-    def _change_columns(self) -> None:
-        """Add columns, and drop what is no longer published: the changes that readers wait for."""
-        wider = {n: one for n, one in self._tables.items() if n in self._columns and one.added}
+    def _needs_columns(self, view: View) -> bool:
+        """Whether a view is missing, or lacks columns."""
+        return not {*view.columns} <= self._columns.get(view.name, {}).keys()
+
+    def _widening_steps(self) -> list[tuple[str, str]]:
+        """Relations that lack columns, and the statements that add them: tables first."""
+        steps = []
+        for name, one in self._tables.items():
+            there = self._columns.get(name, one.types)
+            added = [
+                f"ADD COLUMN {identifier(c)} {k}" for c, k in one.types.items() if c not in there
+            ]
+            if added:
+                steps.append((name, f"ALTER TABLE {self._name(name)} {', '.join(added)}"))
+        newest = [v for v in self._views.values() if v.release is None and v.name in self._columns]
+        return steps + [(v.name, self._view(v)) for v in newest if self._needs_columns(v)]
+
+    def _widen(self, ledger: Ledger) -> bool:
+        """Add empty columns to one relation, in a transaction that waits for nothing else: so it
+        cannot be part of a deadlock. False if none lacks any."""
+        with self._db.transaction() as here:
+            self._enter(ledger)
+            for name, step in self._widening_steps()[:1]:
+                try:
+                    self._run(f"SET LOCAL lock_timeout = {SPAN}", step)
+                    return True
+                except self._driver.errors.LockNotAvailable:
+                    self._pause(name)
+                    raise self._driver.Rollback(here) from None
+            return False
+        return True  # somebody reads it: once more
+
+    def _pause(self, name: str) -> None:
+        """Let readers go on for a moment; an error if we waited too long."""
+        if time.monotonic() > self._until:
+            raise ParameterError(
+                f"to ({self._database.shown!r}): readers keep {name!r} open, which gets new columns "
+                "or goes away. End their transactions, then publish again."
+            )
+        time.sleep(random.uniform(0.1, 0.5))
+
+    def _change_views(self) -> None:
+        """Add columns to views of releases, and drop what is no longer published."""
         gone = self._own_names - {*self._tables, *self._views, MEASURES}
         shows = {row["table_name"]: release for release, row in self._listed.items()}
-        there = [view for name, view in self._views.items() if name in self._columns]
         shown = [
             view
-            for view in there
-            if {*view.columns} - {*self._columns[view.name]}
-            or shows.get(view.name, view.release) != view.release
+            for view in self._views.values()
+            if view.release is not None
+            and view.name in self._columns
+            and (self._needs_columns(view) or shows.get(view.name) != view.release)
         ]
         gone_views = sorted(name for name in gone if self._is_view[name])
         gone_tables = sorted(gone - {*gone_views})
-        self._lock([*gone_views, *(v.name for v in shown)], [*gone_tables, *wider])
+        self._lock([*gone_views, *(v.name for v in shown)], gone_tables)
         for kind, names in (("VIEW", gone_views), ("TABLE", gone_tables)):
             if names:
                 self._run(f"DROP {kind} {', '.join(map(self._name, names))}")
-        for name, one in wider.items():
-            added = (f"ADD COLUMN {identifier(c)} {one.types[c]}" for c in one.added)
-            self._run(f"ALTER TABLE {self._name(name)} {', '.join(added)}")
         self._run(*map(self._view, shown))
 
     def _lock(self, views: Sequence[str], tables: Sequence[str]) -> None:
@@ -484,12 +486,7 @@ class Schema:
                     return
             except self._driver.errors.QueryCanceled:
                 pass
-            if time.monotonic() > self._until:
-                raise ParameterError(
-                    f"to ({self._database.shown!r}): readers keep open what gets new columns or "
-                    "goes away. End their transactions, then publish again."
-                )
-            time.sleep(random.uniform(0.1, 0.5))
+            self._pause([*views, *tables][0])
 
     def _write(self, one: FittedTable, kept: set[str]) -> None:
         """Make a table if it is missing, and replace rows that differ; ``kept`` are the releases

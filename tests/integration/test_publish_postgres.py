@@ -287,7 +287,7 @@ def test_readers_that_never_end_are_told_of(
     results.db.execute("BEGIN")
     results.frame("ips_latest")
     monkeypatch.setattr(postgres, "WAITING", 1.0)
-    with pytest.raises(dp.ParameterError, match=r"readers keep open .* End their transactions"):
+    with pytest.raises(dp.ParameterError, match=r"readers keep 'ips_all' open.* End their trans"):
         publish(ledger, results.to)
     assert assert_whole(_of_releases(results)) == 1
     results.db.execute("COMMIT")
