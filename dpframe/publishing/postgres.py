@@ -437,8 +437,8 @@ class Schema:
         """Let readers go on for a moment; an error if we waited too long."""
         if time.monotonic() > self._until:
             raise ParameterError(
-                f"to ({self._database.shown!r}): readers keep {name!r} open, which gets new columns "
-                "or goes away. End their transactions, then publish again."
+                f"to ({self._database.shown!r}): readers keep {name!r} open, which gets new "
+                "columns or goes away. End their transactions, then publish again."
             )
         time.sleep(random.uniform(0.1, 0.5))
 
