@@ -124,7 +124,12 @@ def _texts(values: pa.ChunkedArray) -> list[str | None]:
 
 def _measured_columns(published: Iterable[PublishedRelease]) -> set[str]:
     """Columns of families whose numbers have a real type."""
-    named = {c for one in published for m in receipt_measures(one.facts) for c in m.columns}
+    named = {
+        one.called[column]
+        for one in published
+        for measure in receipt_measures(one.facts)
+        for column in measure.columns
+    }
     return COUNTED | set(free_columns(sorted(named), FAMILY_COLUMNS))
 
 

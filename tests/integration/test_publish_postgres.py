@@ -124,7 +124,8 @@ def _texts_of(frame: pd.DataFrame) -> list[list[str]]:
     for column in plain:
         if pd.api.types.is_numeric_dtype(frame[column]) and frame[column].dtype != bool:
             plain[column] = [None if v is None else float(v) for v in plain[column]]
-    return [[str(value) for value in row] for row in plain.values.tolist()]
+    # a day is a date in one and a time in the other
+    return [[str(v).removesuffix(" 00:00:00") for v in row] for row in plain.values.tolist()]
 
 
 def test_types_and_comments(results: Results, tmp_path: Path) -> None:
@@ -139,7 +140,7 @@ def test_types_and_comments(results: Results, tmp_path: Path) -> None:
         results.schema,
     )
     assert {kind for *_, kind, _ in kinds} == {
-        *("text", "bigint", "double precision", "boolean", "timestamp without time zone")
+        *("text", "bigint", "double precision", "boolean", "date", "timestamp without time zone")
     }
     assert all(comment for *_, comment in kinds)
     wide = {(name, column): kind for name, column, kind, _ in kinds}
@@ -157,6 +158,44 @@ def test_types_and_comments(results: Results, tmp_path: Path) -> None:
     assert guarantee in said["ips_2026_11"]
     assert said["ips_latest"].startswith("The newest of its family. ")
     assert said["dp_releases"].startswith("Published by dpframe")
+
+
+def test_columns_for_charts_have_one_type_whatever_the_data_are_called(
+    results: Results, tmp_path: Path
+) -> None:
+    """Law: ours have our types; columns and measures of the data that have their names get _ behind
+    them, and stay measures. Later releases fit."""
+    ledger = dp.Ledger(tmp_path / "b.db", epsilon=100.0, delta=0.1)
+    rows = VISITS.assign(label=7, share="x")
+    asked = {"epsilon": 8.0, "delta": 1e-6, "ledger": ledger}
+    for release in ("named-2026-10", "named-2026-11"):
+        measures = {"is_rest": "count", "parent": dp.sum("who", lower=0, upper=600)}
+        dp.rollup(rows, ["label", "share"], measures, **asked, release=release)
+        publish(ledger, results.to)
+    kinds = dict(
+        results.rows(
+            f"SELECT a.attname, format_type(a.atttypid, -1) {MADE} AND c.relname = 'named_all' "
+            "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0",
+            results.schema,
+        )
+    )
+    assert {name: kinds[name] for name in ("label_", "share_", "is_rest_", "parent_")} == {
+        "label_": "bigint",
+        "share_": "text",
+        "is_rest_": "double precision",
+        "parent_": "double precision",
+    }
+    assert {name: kinds[name] for name in ("period_start", "label", "parent", "is_rest")} == {
+        "period_start": "date",
+        "label": "text",
+        "parent": "text",
+        "is_rest": "boolean",
+    }
+    ends = ("share", "share_lower", "share_upper")
+    assert {kinds[name] for name in ends} == {"double precision"}
+    found = results.frame("named_latest")
+    assert sorted(found["label"]) == ["(all)", "7", "x"]
+    assert found.loc[found["level"] == 0, "share"].tolist() == [1.0]
 
 
 # -- publishing again ------------------------------------------------------------------------------
