@@ -17,7 +17,6 @@ from dpframe._version import __version__
 from dpframe.asking.measure_texts import ReleasedMeasure, receipt_measures
 from dpframe.common.texts import identifier, literal
 from dpframe.ledger import StoredResult
-from dpframe.measures.measure import AT_BOUND_END, BINS_END
 from dpframe.postprocess.shown_nodes import whole_microseconds
 from dpframe.publishing.chart_columns import (
     BEGIN,
@@ -26,8 +25,10 @@ from dpframe.publishing.chart_columns import (
     chart_columns,
     chart_meanings,
     free_columns,
+    measure_unit,
     period_bounds,
     period_starts,
+    released_meanings,
     with_chart_columns,
 )
 
@@ -330,7 +331,7 @@ def published_release(stored: StoredResult, names: TableNames) -> PublishedRelea
         comment=f"Release {stored.name!r}: {facts.get('guarantee')}. Hierarchy "
         f"{facts.get('hierarchy')}, {facts.get('time')}. Its receipt is in {RELEASES}",
         meanings=(
-            *_column_meanings(released.schema, facts),
+            *released_meanings(released.schema, facts),
             *(known[column] for column in chart.columns),
         ),
     )
@@ -342,95 +343,6 @@ def published_release(stored: StoredResult, names: TableNames) -> PublishedRelea
         chart=chart,
         called=dict(zip(released.column_names, rows.column_names, strict=False)),
     )
-
-
-def _column_meanings(schema: pa.Schema, facts: Mapping[str, Any]) -> tuple[str, ...]:
-    columns, measured = schema.names, _measure_meanings(facts)
-    unit = f"Counts {facts.get('counts')}"
-    interval = f"at confidence {facts.get('confidence')}: {facts.get('intervals')}"
-    adds_up = bool(facts.get("consistent"))
-    signed = "never negative, the sum of the rows below" if adds_up else "may be negative"
-    labels = "* is everything, <invalid> what is missing or malformed"
-    if "consistent" in facts:
-        labels += ", <other> what no other row covers"
-    residual = "Noisy number under the node that no reported node below covers."
-    if facts.get("adds_up") is False:
-        residual = "The same as count: these numbers do not add up."
-    known = {
-        "level": f"Level of the node: 0 is everything, {facts.get('height')} the finest",
-        "prefix": f"Label of the node; {labels}",
-        "residual": f"{residual} {unit}",
-        "count": f"Noisy number under the node; {signed}. {unit}",
-        "lower": f"Lower end of the interval for the true count, {interval}. {unit}",
-        "upper": f"Upper end of the interval for the true count, {interval}. {unit}",
-    }
-    if measured:
-        known = {name: known[name] for name in ("level", "prefix")} | measured
-    if str(facts.get("mechanism")).startswith("prefix-"):
-        known |= _item_meanings(facts)
-    levels = list(facts.get("levels") or ())
-    out = []
-    for column in columns:
-        if column in known:
-            out.append(known[column])
-        else:  # a column for each level, coarse to fine
-            depth = len([c for c in columns[: columns.index(column)] if c not in known]) + 1
-            value = f" of {levels[depth - 1]!r}" if depth <= len(levels) else ""
-            kind = schema.field(column).type
-            text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-            rest = "" if text else ", and for what the prefix calls <invalid> or <other>"
-            out.append(f"Value{value} at level {depth}; NULL for coarser nodes{rest}")
-    return tuple(out)
-
-
-def _item_meanings(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Return the meanings that differ because nodes are items of a prefix tree."""
-    cut = f"an ellipsis at its end stands for what {facts.get('length')} bits do not hold"
-    counts = f"Counts {facts.get('counts')}"
-    return {
-        "level": "1: every row is an item",
-        "prefix": f"The item; {cut}, U+FFFD for a character outside of the alphabet",
-        "residual": f"The same as count. {counts}",
-        "count": f"Estimated number. {counts}",
-    }
-
-
-def _measure_meanings(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Return the meanings of the columns of measures; none for releases that are no rollups."""
-    at = f"at confidence {facts.get('confidence')}: {facts.get('intervals')}"
-    out = {}
-    for measure in receipt_measures(facts):
-        value, lower, upper = measure.columns
-        what = f"{measure.spec}, in {_measure_unit(measure, facts)}"
-        if measure.kind == "clipped":
-            what = (
-                f"Values that {measure.spec} cut to its bounds, as {_measure_unit(measure, facts)}"
-            )
-        sums = "adds up" if measure.adds_up else "does not add up"
-        out[value] = f"Noisy number: {what}; {sums}, may be negative"
-        out[lower] = f"Lower end of the interval for the true {value}, {at}"
-        out[upper] = f"Upper end of the interval for the true {value}, {at}"
-        if measure.kind == "quantile":
-            out[value] = f"Noisy quantile: {what}; does not add up; NULL where nothing is known"
-            beyond = "Whether the interval reaches beyond a bound of"
-            out[f"{value}{AT_BOUND_END}"] = f"{beyond} {measure.spec}"
-    for name, said in (facts.get("measures") or {}).items():
-        if "edges" in said:
-            out[f"{name}{BINS_END}"] = (
-                f"Noisy numbers of values in the bins of {said['spec']}, with one beyond each end; "
-                "a list as text"
-            )
-    return out
-
-
-def _measure_unit(measure: ReleasedMeasure, facts: Mapping[str, Any]) -> str:
-    if measure.kind == "distinct":
-        return f"different values of {measure.of}"
-    if measure.kind == "histogram":
-        return f"values of {measure.of}"
-    if measure.kind in ("sum", "mean", "quantile"):
-        return f"the unit of {measure.of}"
-    return str(facts.get("counts"))
 
 
 def releases_table(published: Sequence[PublishedRelease], charges: pd.DataFrame) -> Table:
@@ -514,7 +426,7 @@ IN_SECONDS = {"time": "seconds since 1970, in UTC", "duration": "seconds"}
 
 
 def _long_unit(measure: ReleasedMeasure, facts: Mapping[str, Any]) -> str:
-    usual = _measure_unit(measure, facts)
+    usual = measure_unit(measure, facts)
     return IN_SECONDS.get(measure.value, usual) if measure.kind == "quantile" else usual
 
 
