@@ -504,7 +504,7 @@ FREE_FIELDS: Mapping[str, str] = {
     "ledger ledger.id ledger.accountant ledger.epsilon ledger.delta ledger.left_epsilon "
     "ledger.left_delta ledger.protects ledger.charged_epsilon ledger.charged_delta steps "
     "ledger.reservation period period.column period.text period.zone "
-    "period.start period.end period.read order dimensions query",
+    "period.start period.end period.read order dimensions query analyst group",
     "tree-": "level_weights consistent",
     "stream": "counters method",
     "offline-gaussian": "remainder",
@@ -519,10 +519,10 @@ FREE_FIELDS: Mapping[str, str] = {
 """Fields that say nothing of privacy or noise, by the beginning of a mechanism's name. They are
 names, sentences, times and versions, arguments that no noise depends on, and what was released."""
 
-FREE_PATHS = ("proof.arguments.", "ledger.reservation.", "levels_measured.", "not_shown.")
+FREE_PATHS = ("proof.arguments.", "ledger.reservation.", "levels_measured.", "not_shown.", "asked.")
 """Beginnings of free paths: the arguments from which the proof can be made again, what a ledger
 says of its reservation, and the weight of every level that was measured, from which scales
-follow, and what is said of nodes that are not shown."""
+follow, what is said of nodes that are not shown, and what somebody asked of a gateway."""
 
 
 def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:

@@ -188,6 +188,9 @@ def test_what_is_over_is_drawn_once_and_published(tmp_path: Path) -> None:
             assert here["revenue"].tolist() == stored["revenue"].tolist()
             assert here["revenue_lower"].tolist() == stored["revenue_lower"].tolist()
         assert len(found["revenue_latest"]) == len(stored)
+        given = {"hierarchy": ["shop"], "epsilon": 0.5}
+        gate.ask(gate.policy.analysts["ann"], "sales", "hhh", given)
+        assert dp.verify(book(gate)).code == 0
 
 
 def test_a_look_at_what_is_done_writes_nothing(tmp_path: Path) -> None:
@@ -263,6 +266,7 @@ def test_a_year_of_people_costs_one_total_once(
     assert ledger.releases()["epsilon"].nunique() == 1
     assert ledger.releases()["epsilon"][0] >= 2.9 / periods
     ledger.verify()
+    assert dp.verify(ledger).code == 0
     found = content(tmp_path / "g" / "views-people.duckdb")
     assert len(found["dp_releases"]) == periods
     assert found["visitors_all"]["period"].nunique() == periods
