@@ -44,7 +44,7 @@ ROWS_OF = {
 
 WRITTEN = {
     "text": 'dpframe.argument("{}")',
-    "anyelement": "nullif(format('%s', \"{}\"), '')::json",
+    "anyelement": 'CASE WHEN "{0}" IS NOT NULL THEN format(\'%s\', "{0}")::json END',
 }
 """How arguments are written as JSON. ``format`` calls no cast to json that somebody made for a type
 of theirs: it would run as dpframe_owner, who can read the token."""
@@ -86,7 +86,7 @@ def install(address: str, gateway: str, token: str) -> str:
     _check_address(psycopg, address)
     script = "\n".join((macro_folder() / "postgres" / name).read_text("utf-8") for name in FILES)
     try:
-        with psycopg.connect(address, autocommit=False) as db:
+        with psycopg.connect(address, client_encoding="UTF8", autocommit=False) as db:
             _check_server(db)
             db.execute(script)
             db.execute("DELETE FROM dpframe.gateway")

@@ -16,7 +16,7 @@ DECLARE
     one record;
 BEGIN
     IF pg_catalog.current_setting('server_encoding') <> 'UTF8' THEN
-        RAISE EXCEPTION USING ERRCODE = '22021', MESSAGE = 'answers are in UTF8, and this database '
+        RAISE EXCEPTION USING MESSAGE = 'answers are in UTF8, and this database '
             'is not. Make one with ENCODING UTF8.';
     END IF;
     FOR one IN SELECT * FROM (VALUES ('dpframe_owner'), ('dpframe_analyst')) AS t(role) LOOP
@@ -281,7 +281,7 @@ SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
     SELECT * FROM dpframe.lines(dpframe.answer(ARRAY['sql', 'explain'], json_build_object(
         'query', query, 'epsilon', epsilon, 'delta', delta, 'user', "user",
         'bounds', dpframe.argument(bounds), 'public', dpframe.argument(public), 'intervals', intervals,
-        'threshold', threshold, 'confidence', confidence, 'error', nullif(format('%s', error), '')::json,
+        'threshold', threshold, 'confidence', confidence, 'error', CASE WHEN error IS NOT NULL THEN format('%s', error)::json END,
         'period', dpframe.argument(period)
     )))
 $$;

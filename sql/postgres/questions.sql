@@ -100,7 +100,7 @@ SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
         'query', dpframe.argument("query"),
         'weight', dpframe.argument("weight"),
         'max_weight', "max_weight",
-        'error', nullif(format('%s', "error"), '')::json,
+        'error', CASE WHEN "error" IS NOT NULL THEN format('%s', "error")::json END,
         'period', dpframe.argument("period"),
         'totals', "totals",
         'at_most', "at_most",
@@ -185,7 +185,7 @@ SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
         'confidence', "confidence",
         'query', dpframe.argument("query"),
         'heavy', dpframe.argument("heavy"),
-        'error', nullif(format('%s', "error"), '')::json,
+        'error', CASE WHEN "error" IS NOT NULL THEN format('%s', "error")::json END,
         'period', dpframe.argument("period"),
         'contribution', dpframe.argument("contribution"),
         'derive', "derive"
@@ -290,7 +290,7 @@ SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
         'alpha', "alpha",
         'largest', "largest",
         'query', dpframe.argument("query"),
-        'error', nullif(format('%s', "error"), '')::json,
+        'error', CASE WHEN "error" IS NOT NULL THEN format('%s', "error")::json END,
         'period', dpframe.argument("period"),
         'at_most', "at_most"
     )))
@@ -378,7 +378,7 @@ SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
         'confidence', "confidence",
         'counters', "counters",
         'query', dpframe.argument("query"),
-        'error', nullif(format('%s', "error"), '')::json,
+        'error', CASE WHEN "error" IS NOT NULL THEN format('%s', "error")::json END,
         'period', dpframe.argument("period"),
         'at_most', "at_most"
     )))

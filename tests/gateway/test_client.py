@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -543,6 +544,7 @@ def write_certificate(folder: Path) -> None:
 
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    address = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
     now = datetime.now(UTC)
     made = x509.CertificateBuilder(
         issuer_name=name,
@@ -551,6 +553,7 @@ def write_certificate(folder: Path) -> None:
         serial_number=x509.random_serial_number(),
         not_valid_before=now - timedelta(days=1),
         not_valid_after=now + timedelta(days=1),
+        extensions=[x509.Extension(address.oid, False, address)],
     ).sign(key, hashes.SHA256())
     plain = serialization.NoEncryption()
     coded = serialization.Encoding.PEM

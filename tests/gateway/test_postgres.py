@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import shutil
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -16,14 +18,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
 import dpframe as dp
 from dpframe.doors import postgres
 from dpframe.doors.cli.main import main
+from dpframe.doors.gateway.http import Door
+from dpframe.doors.gateway.policy import hash_token
 from dpframe.doors.sql.macros import macro_folder
 from dpframe.errors import ParameterError, SourceError
 from tests import engines
+from tests.gateway.attacked import opened
 from tests.gateway.conftest import ANN, FLIGHTS, Served, free_port, start
+from tests.gateway.test_client import answering, saying, write_certificate
 from tests.gateway.test_documents import HERE, PORT, typed
 from tests.integration.test_docs import blocks
 
@@ -397,3 +404,376 @@ def test_every_state_is_in_the_table() -> None:
     given = set(re.findall(r"(?:THEN|ELSE|ERRCODE =) '(\w{5})'", text)) - {"42710", "42P06"}
     told = set(re.findall(r"`(\w{5})`", PAGE.partition("| SQLSTATE |")[2].partition("## Run")[0]))
     assert told == given | {"22P02"}
+
+
+# -- attacks ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fresh(database: Database) -> Iterator[Database]:
+    """A database without the functions, and a role ``mal`` that may sign in."""
+    with engines.postgres() as engine:
+        known = "SELECT count(*) FROM pg_roles WHERE rolname = 'mal'"
+        if engine.connection.execute(known).fetchone() == (0,):
+            engine.connection.execute("CREATE ROLE mal LOGIN")
+        yield Database(database.gateway, engine.connection.info.dbname, database.host)
+
+
+def run(db: Any, script: str) -> None:
+    for statement in script.split(";;"):
+        db.execute(statement)
+
+
+def test_no_cast_of_an_analyst_runs_as_the_owner(database: Database) -> None:
+    """Whoever may make a type makes a cast of it to json, which json_build_object calls."""
+    with database.connect("eve") as eve:
+        told: list[str] = []
+        eve.add_notice_handler(lambda said: told.append(said.message_primary))
+        for kind in ("json", "text"):
+            run(
+                eve,
+                f"""CREATE TYPE pg_temp.to_{kind} AS ENUM ('7');;
+                CREATE FUNCTION pg_temp.steal(pg_temp.to_{kind}) RETURNS {kind} LANGUAGE plpgsql
+                AS $$ BEGIN RAISE NOTICE '% runs it', current_user; RETURN '1'; END $$;;
+                CREATE CAST (pg_temp.to_{kind} AS {kind}) WITH FUNCTION
+                pg_temp.steal(pg_temp.to_{kind}) AS IMPLICIT""",
+            )
+            for name in ("explain", "explain_sql", "explain_rollup"):
+                asked = {
+                    "explain": "'sales', 'shop'",
+                    "explain_sql": "'SELECT count(*) FROM sales'",
+                    "explain_rollup": "'sales', 'shop', 'count'",
+                }[name]
+                call = f"dpframe.dp_{name}({asked}, error := '7'::pg_temp.to_{kind})"
+                eve.execute(f"SELECT * FROM {call}")
+        assert told == []
+
+
+def test_no_operator_of_others_runs_as_the_superuser_who_installs(fresh: Database) -> None:
+    with fresh.connect("tester") as db:
+        db.execute(f"ALTER DATABASE {fresh.name} OWNER TO mal")
+    with fresh.connect("mal") as mal:
+        run(
+            mal,
+            f"""CREATE SCHEMA near;; CREATE TABLE near.ran (who text);;
+            CREATE FUNCTION near.joined(text, regprocedure) RETURNS text LANGUAGE plpgsql
+            AS $$ BEGIN INSERT INTO near.ran VALUES (current_user); RETURN $1 || $2::text; END $$;;
+            CREATE OPERATOR near.|| (LEFTARG = text, RIGHTARG = regprocedure,
+                FUNCTION = near.joined);;
+            CREATE FUNCTION near.alike(name, name) RETURNS bool LANGUAGE plpgsql
+            AS $$ BEGIN INSERT INTO near.ran VALUES (current_user); RETURN true; END $$;;
+            CREATE OPERATOR near.~~ (LEFTARG = name, RIGHTARG = name, FUNCTION = near.alike);;
+            CREATE FUNCTION near.extension() RETURNS text LANGUAGE plpgsql AS $$ BEGIN
+            INSERT INTO near.ran VALUES (current_user); RETURN 'plpython3u'; END $$;;
+            CREATE VIEW near.pg_available_extensions AS SELECT near.extension() AS name;;
+            ALTER DATABASE {fresh.name} SET search_path = near, pg_catalog""",
+        )
+    for _ in range(2):
+        postgres.install(fresh.address("tester"), fresh.gateway.url, WAREHOUSE)
+    folder = macro_folder() / "postgres"
+    files = [part for name in postgres.FILES for part in ("-f", str(folder / name))]
+    psql = ["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", fresh.address("tester")]
+    subprocess.run([*psql, "--single-transaction", *files], check=True, capture_output=True)
+    assert fresh.rows("tester", "SELECT who FROM near.ran") == []
+
+
+def test_nothing_that_was_planted_in_the_schema_stays(fresh: Database) -> None:
+    """Whoever makes dpframe_owner first can make its schema, too."""
+    with fresh.connect("tester") as db:
+        run(
+            db,
+            """CREATE SCHEMA dpframe AUTHORIZATION dpframe_owner;;
+            GRANT ALL ON SCHEMA dpframe TO mal;; CREATE SCHEMA mine AUTHORIZATION mal""",
+        )
+    with fresh.connect("mal") as mal:
+        run(
+            mal,
+            """CREATE TABLE mine.seen (who text, token text);;
+            CREATE TABLE mine.above (token text);;
+            CREATE TABLE dpframe.gateway (url text, token text, only_row boolean DEFAULT true)
+            INHERITS (mine.above);; GRANT ALL ON dpframe.gateway TO dpframe_owner, eve;;
+            CREATE FUNCTION mine.keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            INSERT INTO mine.seen VALUES (current_user, NEW.token); RETURN NEW; END $$;;
+            CREATE TRIGGER keep BEFORE INSERT ON dpframe.gateway FOR EACH ROW
+            EXECUTE FUNCTION mine.keep()""",
+        )
+    postgres.install(fresh.address("tester"), fresh.gateway.url, WAREHOUSE)
+    assert fresh.rows("mal", "SELECT * FROM mine.seen") == []
+    assert fresh.rows("mal", "SELECT * FROM mine.above") == []
+    assert fresh.refusal("mal", "CREATE TABLE dpframe.mine ()").sqlstate == "42501"
+
+
+def test_rights_that_superusers_give_by_default_are_taken_back(fresh: Database) -> None:
+    with fresh.connect("tester") as db:
+        for kind in ("TABLES", "FUNCTIONS", "SCHEMAS"):
+            db.execute(f"ALTER DEFAULT PRIVILEGES GRANT ALL ON {kind} TO eve, mal")
+    postgres.install(fresh.address("tester"), fresh.gateway.url, WAREHOUSE)
+    for user, statement in (
+        ("eve", "SELECT token FROM dpframe.gateway"),
+        ("eve", "UPDATE dpframe.gateway SET url = 'https://mal.example'"),
+        ("eve", "SELECT dpframe.send('ann', ARRAY['datasets'], NULL)"),
+        ("eve", "SELECT dpframe.answer(ARRAY['datasets'])"),
+        ("eve", "CREATE TABLE dpframe.mine ()"),
+        ("mal", "SELECT * FROM dpframe.dp_budget()"),
+    ):
+        assert fresh.refusal(user, statement).sqlstate == "42501", statement
+    assert fresh.rows("eve", "SELECT * FROM dpframe.dp_budget()")
+
+
+def test_who_reads_and_writes_all_tables_sees_no_token(database: Database) -> None:
+    with database.connect("tester") as db:
+        run(
+            db,
+            """DROP ROLE IF EXISTS dumper;; CREATE ROLE dumper LOGIN;;
+            GRANT pg_read_all_data, pg_write_all_data TO dumper""",
+        )
+    assert database.rows("dumper", "SELECT * FROM dpframe.gateway") == []
+    with database.connect("dumper") as db:
+        assert db.execute("UPDATE dpframe.gateway SET url = 'https://mal.example'").rowcount == 0
+        assert db.execute("DELETE FROM dpframe.gateway").rowcount == 0
+    dump = ["pg_dump", database.address("dumper")]
+    done = subprocess.run(dump, capture_output=True, text=True)
+    assert "row-level security" in done.stderr
+    without = [*dump, "--exclude-table-data=dpframe.gateway"]
+    done = subprocess.run(without, capture_output=True, text=True, check=True)
+    assert "CREATE FUNCTION dpframe.dp_hhh" in done.stdout
+    assert WAREHOUSE not in done.stdout
+
+
+def test_the_token_is_in_no_log(fresh: Database) -> None:
+    with fresh.connect("tester") as db:
+        for setting in (
+            "session_preload_libraries = 'auto_explain'",
+            "auto_explain.log_min_duration = 0",
+            "auto_explain.log_nested_statements = on",
+            "log_statement = 'all'",
+            "log_min_duration_statement = 0",
+            "log_min_duration_sample = 0",
+            "log_transaction_sample_rate = 1",
+            "log_parameter_max_length = -1",
+            "log_parameter_max_length_on_error = -1",
+        ):
+            db.execute(f"ALTER DATABASE {fresh.name} SET {setting}")
+    log = Path(fresh.host) / "log"
+    for token in (WAREHOUSE, "dpf_wrong_token", ANN):
+        before = log.stat().st_size
+        try:
+            postgres.install(fresh.address("tester"), fresh.gateway.url, token)
+        except (ParameterError, SourceError):
+            assert token != WAREHOUSE
+        told = log.read_bytes()[before:].decode()
+        assert "SHOW is_superuser" in told
+        assert token not in told
+    before = log.stat().st_size
+    assert fresh.rows("ann", "SELECT * FROM dpframe.dp_budget()")
+    told = log.read_bytes()[before:].decode()
+    assert "SELECT url, token FROM dpframe.gateway" in told
+    assert WAREHOUSE not in told
+
+
+def test_settings_of_an_analyst_change_no_argument_and_no_number(database: Database) -> None:
+    asked = "SELECT * FROM dpframe.dp_hhh('sales', 'year', epsilon := 1.4375)"
+    settings = {
+        "extra_float_digits": "-15",
+        "standard_conforming_strings": "off",
+        "DateStyle": "SQL, DMY",
+        "IntervalStyle": "sql_standard",
+        "TimeZone": "Asia/Kolkata",
+        "transform_null_equals": "on",
+        "array_nulls": "off",
+        "quote_all_identifiers": "on",
+        "row_security": "off",
+        "search_path": "pg_temp",
+        "plpgsql.extra_errors": "all",
+    }
+    told: list[Any] = []
+    with database.connect("ann") as db:
+        db.add_notice_handler(told.append)
+        for name, value in settings.items():
+            db.execute(f"SET {name} = '{value}'")
+        assert db.execute(asked).fetchall()
+        newest = "SELECT arguments ->> 'epsilon' FROM dpframe.dp_releases()"
+        assert ("1.4375",) in db.execute(newest).fetchall()
+    assert told == []
+    frame = dp.connect(database.gateway.url, token=ANN).sales.hhh("year", epsilon=1.4375)
+    columns = ["level", "prefix", "residual", "count", "lower", "upper"]
+    drawn = [*frame[columns].itertuples(index=False, name=None)]
+    assert database.rows("ann", asked) == drawn
+
+
+def test_long_and_odd_names_of_columns(database: Database) -> None:
+    long = "n" * 70
+    query = f'SELECT shop AS "a""\') x", count(*) AS "{long}" FROM sales GROUP BY shop'
+    columns = "AS t(a text, b bigint, c bigint, d bigint)"
+    rows = database.rows("ann", f"SELECT a, b FROM dp_sql($q${query}$q$, epsilon := 1.5) {columns}")
+    frame = dp.connect(database.gateway.url, token=ANN).sales.sql(query, epsilon=1.5)
+    assert rows == [*frame[["a\"') x", long]].itertuples(index=False, name=None)]
+
+
+@pytest.mark.parametrize("name", ["..", ".", "a/../../log", "a%2f..", "a?x", "a#x", "x" * 101, ""])
+def test_no_name_of_a_data_set_leads_elsewhere(database: Database, name: str) -> None:
+    """A proxy in front resolves dots, and could send the token to a neighbour."""
+    import psycopg
+
+    for call in ("SELECT * FROM dp_hhh(%s, 'shop')", "SELECT dp_receipt('sales', %s)"):
+        with database.connect("ann") as db, pytest.raises(psycopg.Error, match="such a name") as e:
+            db.execute(call, (name,))
+        assert e.value.sqlstate == "42P01"
+
+
+def test_a_wait_over_tls_is_cancelled(fresh: Database, tmp_path: Path) -> None:
+    """A server sends tickets after the handshake, so that a socket has bytes, and no answer."""
+    released = threading.Event()
+
+    def answer(here: Any) -> None:
+        released.wait(60)
+        saying(b"[]")(here)
+
+    write_certificate(tmp_path)
+    known = Path(fresh.host) / "own.pem"
+    known.write_bytes((tmp_path / "own.pem").read_bytes())
+    postgres.install(fresh.address("tester"), fresh.gateway.url, WAREHOUSE)
+    with answering(answer, tmp_path / "own.pem") as (url, heads), fresh.connect("tester") as db:
+        import psycopg
+
+        db.execute("UPDATE dpframe.gateway SET url = %s", (url,))
+        trust = f"import os; os.environ['SSL_CERT_FILE'] = {str(known)!r}"
+        db.execute(f"DO LANGUAGE plpython3u $${trust}$$")
+        db.execute("SET SESSION AUTHORIZATION ann")
+        db.execute("SET statement_timeout = 1000")
+        try:
+            with pytest.raises(psycopg.errors.QueryCanceled, match="asked again"):
+                db.execute("SELECT * FROM dpframe.dp_datasets()")
+        finally:
+            released.set()
+        assert heads[0]["Dpframe-Analyst"] == "ann"
+
+
+def test_an_open_transaction_holds_nobody_up(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = [one.replace("'10s'", "'200ms'") for one in postgres.QUIET]
+    monkeypatch.setattr(postgres, "QUIET", short)
+    given = database.address("tester"), database.gateway.url, WAREHOUSE
+    with database.connect("ann") as db, db.transaction():
+        assert db.execute("SELECT * FROM dp_budget()").fetchall()
+        with pytest.raises(SourceError, match="has a transaction open"):
+            postgres.install(*given)
+    assert postgres.install(*given) == "warehouse"
+
+
+def test_no_message_quotes_a_password(database: Database) -> None:
+    for address in (
+        "postgresql://u:hid/den@localhost/db",
+        "postgresql://u:hid@den@localhost/db",
+        "postgresql://u:hid%zzden@localhost/db",
+        "postgresql://u:hid den@localhost/db?nothing=1",
+        "postgresql://u:hid?den@localhost:1/db",
+        "host=localhost port=1 password='hid den",
+    ):
+        with pytest.raises((ParameterError, SourceError)) as raised:
+            postgres.install(address, database.gateway.url, WAREHOUSE)
+        assert not re.search("hid|den", str(raised.value)), raised.value
+    for gateway in ("https://ann:hidden@a.org", "https://a.org/?key=hidden", "https://a.org:port"):
+        with pytest.raises(ParameterError, match="must be an address"):
+            postgres.install(database.address("tester"), gateway, WAREHOUSE)
+
+
+def test_what_is_no_gateway_is_not_installed(fresh: Database) -> None:
+    elsewhere = saying(b"", 302, Location="https://mal.example/api/analyst")
+    for answer in (
+        *(saying(b"[]", **{"Content-Type": "application/json"}), saying(b"<html>"), elsewhere),
+        *(saying(text, **{"Content-Type": "application/json"}) for text in (b"{}", b"{", b"1")),
+        saying(b"[1]", 403, **{"Content-Type": "application/json"}),
+    ):
+        with answering(answer) as (url, heads):
+            with pytest.raises(SourceError, match=r"no gateway|refuses|nothing was changed"):
+                postgres.install(fresh.address("tester"), url, WAREHOUSE)
+            assert len(heads) == 1
+    assert fresh.rows("tester", "SELECT to_regnamespace('dpframe')") == [(None,)]
+
+
+def test_a_database_of_another_encoding_is_refused(fresh: Database) -> None:
+    with fresh.connect("tester") as db:
+        db.execute("DROP DATABASE IF EXISTS plain")
+        db.execute("CREATE DATABASE plain ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
+    other = Database(fresh.gateway, "plain", fresh.host)
+    with pytest.raises(SourceError, match="ENCODING UTF8"):
+        postgres.install(other.address("tester"), other.gateway.url, WAREHOUSE)
+
+
+def test_roles_with_odd_names_are_nobody_else(database: Database) -> None:
+    odd = [
+        'ann"',
+        "ann\r\nDpframe-Analyst: ann",
+        "Ann",
+        " ann",
+        "ann%",
+        "%61nn",
+        "ann\u200b",
+        "a'n",
+    ]
+    odd = ['"' + name.replace('"', '""') + '"' for name in odd]
+    with database.connect("tester") as db:
+        for name in odd:
+            db.execute(f"CREATE ROLE {name} LOGIN IN ROLE dpframe_analyst")
+        try:
+            for name in odd:
+                db.execute(f"SET SESSION AUTHORIZATION {name}")
+                with pytest.raises(Exception, match="is no analyst"):
+                    db.execute("SELECT * FROM dpframe.dp_budget()")
+                db.execute("RESET SESSION AUTHORIZATION")
+        finally:
+            db.execute("RESET SESSION AUTHORIZATION")
+            for name in odd:
+                db.execute(f"DROP ROLE {name}")
+
+
+def test_one_statement_sends_one_request(database: Database) -> None:
+    log = database.gateway.folder / "log.txt"
+
+    def sent(statement: str) -> list[str]:
+        before = log.stat().st_size
+        database.rows("ann", statement)
+        lines = log.read_text()[before:].splitlines()
+        return [json.loads(line)["path"] for line in lines if '"path"' in line]
+
+    asked = "dp_hhh('sales', 'shop', epsilon := 0.375)"
+    one = ["/api/datasets/sales/hhh"]
+    assert sent(f"SELECT * FROM {asked}") == one
+    assert sent(f"SELECT {asked}") == one
+    assert sent(f"SELECT count(*) FROM {asked} AS a, generate_series(1, 3)") == one
+    assert sent(f"WITH q AS (SELECT * FROM {asked}) TABLE q UNION ALL TABLE q") == one
+    long = "dp_rollup('sales', 'shop', 'count', epsilon := 0.375)"
+    assert sent(f"SELECT *, value + lower FROM {long}") == ["/api/datasets/sales/rollup"]
+    assert sent(f"SELECT i FROM generate_series(1, 3) AS i, LATERAL {asked} WHERE i > 0") == one
+
+
+def test_a_log_tells_through_whom_and_an_owner_is_none(tmp_path: Path) -> None:
+    """Law: a token that speaks for an owner opens no data set again, and reads no log."""
+    more = f'[analyst.desk]\ntoken = "{hash_token("dpf_desk")}"\nspeaks_for = ["ann", "ben"]\n'
+    gate = opened(tmp_path, more=more)
+    told = logging.getLogger("dpframe.gateway")
+    lines: list[dict[str, Any]] = []
+    keep = logging.Handler()
+    keep.emit = lambda record: lines.append(record.facts)  # type: ignore[attr-defined,method-assign]
+    told.addHandler(keep)
+    told.setLevel(logging.INFO)
+    try:
+        with TestClient(Door(gate).app()) as client:
+
+            def status(path: str, *names: str) -> int:
+                head = [("Authorization", "Bearer dpf_desk")]
+                head += [("Dpframe-Analyst", name) for name in names]
+                return int(client.get(path, headers=head).status_code)
+
+            assert status("/api/datasets/sales", "ann") == 200
+            assert status("/api/datasets/sales", "ben") == 200
+            assert status("/api/log", "ben") == 403
+            for names in (["ann", "ben"], ["ann", "ann"], ["ann, ben"], ["ann%00"], ["desk"], [""]):
+                assert status("/api/datasets", *names) == 403, names
+            assert (lines[0]["analyst"], lines[0]["through"]) == ("ann", "desk")
+    finally:
+        told.removeHandler(keep)
+        told.setLevel(logging.NOTSET)
+        gate.close()

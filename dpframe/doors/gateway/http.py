@@ -192,6 +192,7 @@ class Door:
                     "policy names them: speaks_for.",
                 )
                 return
+            request.state.through = analyst.name
             analyst = replace(self.gate.policy.analysts[name], owner=False)
         wait = self._rates.wait(analyst.name)
         if wait > 0:
@@ -438,8 +439,8 @@ async def _defect(request: Request, error: Exception) -> Response:
 
 
 class RequestLog:
-    """Logs each request as facts: analyst, method, path, status and milliseconds; no argument, no
-    token and nothing of an answer."""
+    """Logs each request as facts: analyst, whose token spoke for them, method, path, status and
+    milliseconds; no argument, no token and nothing of an answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -458,8 +459,10 @@ class RequestLog:
         try:
             await self._app(scope, receive, note)
         finally:
+            state = scope.get("state", {})
             facts = {
-                "analyst": scope.get("state", {}).get("analyst"),
+                "analyst": state.get("analyst"),
+                **({"through": state["through"]} if "through" in state else {}),
                 "method": scope["method"],
                 "path": scope["path"][:200],
                 "status": status,
