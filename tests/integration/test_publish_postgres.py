@@ -119,8 +119,10 @@ def test_it_holds_what_the_duckdb_file_holds(made: Any, results: Results, tmp_pa
 
 
 def _texts_of(frame: pd.DataFrame) -> list[list[str]]:
-    """Values as texts: numbers of any type, and what is missing, look the same."""
+    """Values as texts: numbers of any type, dates, and what is missing, look the same."""
     plain = frame.astype(object).where(frame.notna(), None)
+    if "period_start" in plain:
+        plain["period_start"] = pd.to_datetime(plain["period_start"])
     for column in plain:
         if pd.api.types.is_numeric_dtype(frame[column]) and frame[column].dtype != bool:
             plain[column] = [None if v is None else float(v) for v in plain[column]]
