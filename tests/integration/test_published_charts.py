@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binom
 
 import dpframe as dp
 from dpframe.asking.release import receipt_in_metadata
+from dpframe.postprocess.shown_nodes import shown_nodes
 from dpframe.publishing import chart_columns as charts
 from dpframe.testing import seeded_noise
+from tests.members import some
 from tests.published import content, rows
 
 B: dict[str, Any] = {"epsilon": 8.0, "delta": 1e-6}
@@ -199,6 +202,40 @@ def test_planted_bugs_in_shares_are_seen(
         shares_mean_what_they_say(tmp_path, "alike" if planted == "sure" else "hhh")
 
 
+MOST = pd.DataFrame({"city": ["Paris"] * 900 + ["Lyon"] * 100, "one": [1.0] * 1000})
+SURE: dict[str, Any] = {"epsilon": 1.0, "confidence": 0.8}
+DRAWN: dict[str, Callable[[], pd.DataFrame]] = {
+    "parts": lambda: dp.hhh(MOST, ["city"], delta=1e-6, **SURE),
+    "drawn": lambda: dp.tree_counts(MOST, ["city"], keys=["Paris"], consistent=False, **SURE),
+    "sums": lambda: dp.rollup(
+        MOST, ["city"], {"paid": dp.sum("one", lower=0, upper=1)}, delta=1e-6, **SURE
+    ),
+}
+
+
+@some("parts", "drawn")
+@pytest.mark.parametrize("case", DRAWN)
+def test_a_share_of_everything_holds_the_true_share_as_often_as_it_says(case: str) -> None:
+    """Law: with the confidence that the comment states, over independent releases (level 1e-6);
+    ends divided by the same ends of the total, a planted bug, do not."""
+    held, bug, tries = 0, 0, 80
+    for seed in range(tries):
+        with seeded_noise(seed):
+            frame = DRAWN[case]()
+        nodes = shown_nodes(frame, frame.attrs["dp"], "share")
+        found = charts._total_shares(nodes)
+        assert found is not None
+        assert found.ends.confidence == 0.8
+        at = frame["prefix"].tolist().index("Paris")
+        _, low, high = (ends[at] for ends in found.numbers)
+        held += low <= 0.9 <= high
+        columns = nodes.measures[found.measure]
+        lower, upper = (nodes.numbers(name) for name in (columns.lower, columns.upper))
+        bug += lower[at] / lower[0] <= 0.9 <= upper[at] / upper[0]
+    fewest = int(binom.ppf(1e-6, tries, 0.8))
+    assert bug < fewest <= held
+
+
 def test_shares_of_an_unknown_total_are_missing(tmp_path: Path) -> None:
     """Where everything may be 0 there is no share, and its interval is all that a share can be."""
     few = SALES.head(3)
@@ -208,6 +245,22 @@ def test_shares_of_an_unknown_total_are_missing(tmp_path: Path) -> None:
     )["few_1"]
     assert found["share"].isna().all()
     assert columns(found[found["level"] == 1], "share_lower", "share_upper") == [(0.0, 1.0)] * 2
+
+
+def test_a_frame_without_a_digest_has_labels_and_no_shares(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Releases of versions that wrote none: labels and rows above are read from the rows."""
+
+    def refuse(*_: object) -> None:
+        raise dp.ParameterError("no digest")
+
+    whole = drawn(tmp_path, ("it-1", CASES["hhh"][0]))["it_1"]
+    monkeypatch.setattr(charts, "shown_nodes", refuse)
+    dp.publish(book(tmp_path), tmp_path / "results.duckdb")
+    found = content(tmp_path / "results.duckdb")["it_1"]
+    pd.testing.assert_frame_equal(found, whole.drop(columns=list(charts.SHARES)))
+    assert all(comments(tmp_path, "it_1").values())
 
 
 @pytest.mark.parametrize("way", ["hhh", "rollup", "tree_counts"])
