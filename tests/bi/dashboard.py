@@ -80,7 +80,7 @@ NO_RANGE = {**ALWAYS, "subject": "period_start", "comparator": "No filter"}
 OVER_TIME = {
     "x_axis": "period_start",
     "time_grain_sqla": "P1W",
-    "x_axis_time_format": "%Y-%m-%d",
+    "x_axis_time_format": "%d %b",
     "truncateYAxis": False,
     "row_limit": 10000,
 }
@@ -93,10 +93,8 @@ CHARTS = (
         {
             "metric": "revenue",
             "adhoc_filters": [],
-            "subtitle": "in the newest week",
             "y_axis_format": ",.0f",
             "header_font_size": 0.4,
-            "subtitle_font_size": 0.125,
         },
         "The newest week of what the filter chooses. A node that was not shown has no number.",
         4,
@@ -279,7 +277,7 @@ def _places(made: dict[int, str]) -> dict[str, Any]:
                 "type": "CHART",
                 "children": [],
                 "parents": [*above, row],
-                "meta": {**told, "width": one.width, "height": 50},
+                "meta": {**told, "width": one.width, "height": 40},
             }
             children.append(f"CHART-{n}")
         meta = {"background": "BACKGROUND_TRANSPARENT"}
@@ -308,7 +306,7 @@ def question(one: Chart, source: int, *filters: dict[str, Any]) -> dict[str, Any
         "metrics": metrics,
         "extras": {"having": "", "where": ""},
         "row_limit": form.get("row_limit"),
-        "orderby": [[metrics[0], False]] if len(form) > 6 else [],
+        "orderby": [[metrics[0], False]] if "row_limit" in form else [],
     }
     if "x_axis" in form:
         axis = {

@@ -1,7 +1,7 @@
 """Apache Superset over published releases: docs/bi.md, done by the REST API and in a browser.
 
 Run with ``DPFRAME_SUPERSET=FOLDER pytest -m bi tests/bi/test_superset.py``, where FOLDER is an
-environment in which Superset is installed; docs/bi.md says how. It takes about two minutes.
+environment in which Superset is installed; docs/bi.md says how. It takes one to five minutes.
 """
 
 from __future__ import annotations
