@@ -336,8 +336,10 @@ def node(label: str) -> dict[str, Any]:
 
 # -- files -----------------------------------------------------------------------------------------
 
-ADDRESS = "postgresql+psycopg2://dashboards@db.example/shop"
-"""What the address of the database is in the files; who takes them writes their own."""
+SERVER = "db.example/shop"
+ADDRESS = f"postgresql+psycopg2://dashboards:XXXXXXXXXX@{SERVER}"
+"""What the address of the database is in the files. Who takes them writes their own server; for the
+mask Superset asks."""
 DEFAULTS: dict[str, Any] = {
     "is_active": True,
     "groupby": True,

@@ -1,4 +1,4 @@
-"""Weekly releases of revenue by department, as docs/bi.md declares them."""
+"""Weekly releases of revenue by department, as docs/dashboard.md declares them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pandas as pd
 from dpframe.doors.cli.main import main
 
 HERE = Path(__file__).resolve().parents[2]
-PAGE = HERE / "docs" / "bi.md"
 FAMILY = "revenue"
 TOTAL = "(all)"
 """What ``label`` says for the total."""
@@ -43,8 +42,9 @@ def made_rows(file: Path) -> Path:
 
 
 def declare(folder: Path, rows: Path, to: str) -> Path:
-    """The declaration of docs/bi.md, for other rows and another place."""
-    found = re.search(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    """The declaration of docs/dashboard.md, for other rows and another place."""
+    page = (HERE / "docs" / "dashboard.md").read_text("utf-8")
+    found = re.search(r"```toml\n(.*?)```", page, re.DOTALL)
     assert found
     text = re.sub(r'source = ".*"', f'source = "{rows}"', found[1])
     text = re.sub(r'publish = ".*"', f'publish = "{to}"', text)
@@ -55,7 +55,8 @@ def declare(folder: Path, rows: Path, to: str) -> Path:
 
 def rights(password: str) -> list[str]:
     """The statements of docs/bi.md that make a role which can read what is published."""
-    found = re.search(r"```sql\n(CREATE ROLE.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    page = (HERE / "docs" / "bi.md").read_text("utf-8")
+    found = re.search(r"```sql\n(CREATE ROLE.*?)```", page, re.DOTALL)
     assert found
     text = found[1].replace("'PASSWORD'", f"'{password}'")
     return [one.strip() for one in text.split(";") if one.strip()]

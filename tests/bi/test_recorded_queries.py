@@ -22,7 +22,7 @@ DATA_SETS = sorted((revenue.HERE / "docs/bi/superset/datasets").rglob("*.yaml"))
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresEngine]:
-    """The series of docs/bi.md for purchases that are made here, in PostgreSQL."""
+    """The series of docs/dashboard.md for purchases that are made here, in PostgreSQL."""
     folder = tmp_path_factory.mktemp("shop")
     rows = revenue.made_rows(folder / "purchases.parquet")
     with engines.postgres() as engine:

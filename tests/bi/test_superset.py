@@ -41,10 +41,14 @@ class Shop:
     def ledger(self) -> dp.Ledger:
         return dp.Ledger(self.folder / "budget.db")
 
-    def address(self, user: str, database: str | None = None) -> str:
-        """The address of a database, as Superset takes it."""
-        name = database or self.info.dbname
-        return f"postgresql+psycopg2://{user}@/{name}?host={self.info.host}"
+    @property
+    def server(self) -> str:
+        """Where the results are, as it stands in the files of the dashboard."""
+        return f"/{self.info.dbname}?host={self.info.host}"
+
+    def address(self, user: str, database: str) -> str:
+        """The address of a database of Superset's own."""
+        return f"postgresql+psycopg2://{user}@/{database}?host={self.info.host}"
 
     def publish(self, until: str) -> None:
         revenue.run(self.declaration, until)
@@ -93,7 +97,7 @@ def client(shop: Shop) -> Iterator[Client]:
 @pytest.fixture(scope="module")
 def made(client: Client, shop: Shop) -> int:
     """The dashboard over PostgreSQL."""
-    reader = shop.address(f"{READER}:{PASSWORD}")
+    reader = f"postgresql+psycopg2://{READER}:{PASSWORD}@{shop.server}"
     database = dashboard.connect(client, dashboard.DATABASE, reader)
     return dashboard.build(client, database, SCHEMA)
 
@@ -206,7 +210,7 @@ def fresh(shop: Shop) -> Iterator[Client]:
     server.prepare()
     files = dashboard.kept(KEPT)
     name = next(name for name in files if name.startswith("databases/"))
-    files[name] = files[name].replace(dashboard.ADDRESS, shop.address(READER))
+    files[name] = files[name].replace(dashboard.SERVER, shop.server)
     with server.running() as client:
         client.take(files, {name: PASSWORD})
         yield client
