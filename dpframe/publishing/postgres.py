@@ -123,7 +123,7 @@ def _texts(values: pa.ChunkedArray) -> list[str | None]:
 
 
 def _measured_columns(published: Iterable[PublishedRelease]) -> set[str]:
-    """Columns of families whose numbers have a real type."""
+    """Columns of a family whose numbers have a real type."""
     named = {
         one.called[column]
         for one in published
@@ -218,9 +218,15 @@ class Schema:
         self._listed = self._list()
 
     def _plan(self, made: Publication) -> None:
-        measured = _measured_columns(made.published)
+        of_families: dict[str, list[PublishedRelease]] = {}
+        for one in made.published:
+            of_families.setdefault(one.names.whole, []).append(one)
         self._tables = {
-            table.name: fit_table(table, self._columns.get(table.name, {}), measured)
+            table.name: fit_table(
+                table,
+                self._columns.get(table.name, {}),
+                _measured_columns(of_families.get(table.name, ())),
+            )
             for table in (*made.families, *made.common_tables)
         }
         self._views = self._views_of(made)

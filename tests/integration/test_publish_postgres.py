@@ -353,6 +353,20 @@ def test_another_type_is_refused(results: Results, tmp_path: Path) -> None:
     assert set(new.frame("years_latest")["year"].dropna()) == {"2025"}
 
 
+def test_a_measure_of_one_family_is_a_level_of_another(results: Results, tmp_path: Path) -> None:
+    """Law: what a column is called in one family decides no type in another."""
+    ledger = dp.Ledger(tmp_path / "b.db", epsilon=9.0, delta=1e-4)
+    sold = pd.DataFrame({"pieces": [2] * 600, "shop": ["a"] * 600})
+    dp.hhh(sold, ["pieces"], **BUDGET, ledger=ledger, release="sizes-1")
+    publish(ledger, results.to)
+    added = {"pieces": dp.sum("pieces", lower=0, upper=9)}
+    dp.rollup(sold, ["shop"], added, **BUDGET, ledger=ledger, release="sums-1")
+    publish(ledger, results.to)
+    for family, kind in (("sizes_all", "bigint"), ("sums_all", "double precision")):
+        told = f"SELECT DISTINCT pg_typeof(pieces)::text FROM {results.schema}.{family}"
+        assert results.rows(told) == [(kind,)]
+
+
 def test_names_that_postgresql_would_cut_or_refuse(results: Results, tmp_path: Path) -> None:
     """Names longer than 63 bytes, with quotes, in mixed case, names of system columns, and text
     with the character that PostgreSQL does not have."""
