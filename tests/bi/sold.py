@@ -15,7 +15,16 @@ WEEKS = ("2026-W40", "2026-W41", "2026-W42", "2026-W44")
 """One is missing."""
 NEXT = "2026-W45"
 DEPARTMENTS = ("GROCERY", "Früchte & Gemüse", "MEAT's", "TINY")
-KINDS = {"days": ["day"], "times": ["half_day"], "kinds": ["online", "pieces"]}
+ODD = 'Art (100 %) "x"'
+KINDS = {
+    "days": ["day"],
+    "times": ["half_day"],
+    "kinds": ["online", "pieces"],
+    'Größe "Ü" 2026-Q3, a name that is longer than PostgreSQL takes in its 63 bytes': [
+        ODD,
+        "online",
+    ],
+}
 MEASURES = {"customers": dp.count(), "revenue": dp.sum("amount", lower=0, upper=20)}
 EACH: dict[str, Any] = {"user": "customer", "epsilon": 1.0, "delta": 1e-6}
 
@@ -35,18 +44,21 @@ def _rows() -> pd.DataFrame:
         }
     )
     rows["day"] = rows["ts"].dt.date.astype("date32[pyarrow]")
+    rows[ODD] = rows["pieces"].astype(str)
     rows["half_day"] = rows["ts"].dt.floor("12h")
     return rows
 
 
-def draw(ledger: dp.Ledger, *weeks: str) -> None:
-    """Draw the sales of weeks."""
+def draw(ledger: dp.Ledger, *weeks: str, **more: Any) -> None:
+    """Draw the sales of weeks, with ``more`` measures."""
     rows = _rows()
     for week in weeks:
         stored: dict[str, Any] = {"ledger": ledger, "release": f"revenue-{week}"}
         stored |= {"contribution": "share"}  # else weeks cannot be compared
         with seeded_noise(int(week[-2:])):
-            dp.rollup(rows, ["department"], MEASURES, period=("ts", week), **EACH, **stored)
+            dp.rollup(
+                rows, ["department"], {**MEASURES, **more}, period=("ts", week), **EACH, **stored
+            )
 
 
 def ledger_in(folder: Path) -> dp.Ledger:

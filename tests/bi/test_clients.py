@@ -21,8 +21,10 @@ import pytest
 import sqlalchemy as sa
 from pandas.testing import assert_frame_equal
 
+import dpframe as dp
+from tests import engines
 from tests.bi import sold
-from tests.bi.database import FIRST, ROWS, Database, same
+from tests.bi.database import FIRST, ROWS, Database, publish_in, same
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "bi"
 SCHEMA = "dp_results"
@@ -117,6 +119,25 @@ def test_a_new_period_is_there_for_whoever_is_connected(database: Database) -> N
         assert connection.execute(newest, prepare=True).fetchone() == total(sold.NEXT) != before
 
 
+def test_a_column_more_fails_only_where_a_kept_statement_names_none(tmp_path: Path) -> None:
+    """PostgreSQL keeps the columns of ``*`` with a statement; docs/bi.md says what to do."""
+    named, every = (f"SELECT {columns} FROM dp_results.revenue_all" for columns in ("prefix", "*"))
+    with engines.postgres() as engine:
+        made = publish_in(engine.connection, tmp_path)
+        with psycopg.connect(made.address(), autocommit=True) as connection:
+            for told in (named, every) * 6:
+                before = len(connection.execute(told).fetchall())
+            sold.draw(made.ledger, sold.NEXT, pieces=dp.sum("pieces", lower=0, upper=3))
+            made.publish()
+            assert len(connection.execute(named).fetchall()) > before
+            with pytest.raises(psycopg.errors.FeatureNotSupported, match="cached plan"):
+                connection.execute(every)
+            rows = connection.execute(every, prepare=False).fetchall()
+            assert rows[0][-1] is None
+        with psycopg.connect(made.address()) as connection:
+            assert len(connection.execute(every).fetchall()) == len(rows) > before
+
+
 def test_psql_shows_rows_and_comments(database: Database) -> None:
     """``\\d+`` says what each column is; CSV has no value for NULL."""
     if shutil.which("psql") is None:
@@ -157,6 +178,7 @@ def test_sqlalchemy_reflects_tables_views_and_comments(engine: sa.Engine) -> Non
     types = set()
     for name in (*tables, *views):
         assert inspector.get_table_comment(name, SCHEMA)["text"], name
+        pd.read_sql_table(name, engine, schema=SCHEMA)
         for column in inspector.get_columns(name, SCHEMA):
             assert column["comment"], (name, column["name"])
             types.add(str(column["type"]))
