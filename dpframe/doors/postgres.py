@@ -82,6 +82,8 @@ def install(address: str, gateway: str, token: str) -> str:
         The database or, from there, the gateway cannot be used. Nothing was changed.
     """
     _check_gateway(gateway)
+    if not (token.isascii() and token.isprintable() and " " not in token):
+        raise ParameterError("the token has one line without blanks. Copy it again.")
     psycopg = postgres_driver("install-postgres")
     _check_address(psycopg, address)
     script = "\n".join((macro_folder() / "postgres" / name).read_text("utf-8") for name in FILES)
@@ -89,7 +91,6 @@ def install(address: str, gateway: str, token: str) -> str:
         with psycopg.connect(address, client_encoding="UTF8", autocommit=False) as db:
             _check_server(db)
             db.execute(script)
-            db.execute("DELETE FROM dpframe.gateway")
             db.execute("INSERT INTO dpframe.gateway (url, token) VALUES (%s, %s)", (gateway, token))
             status, answer = db.execute(
                 "SELECT status, answer::jsonb FROM dpframe.send(NULL, ARRAY['analyst'], NULL)"
@@ -103,7 +104,7 @@ def install(address: str, gateway: str, token: str) -> str:
         ) from None
     except psycopg.errors.UndefinedFile:
         raise ParameterError(NO_PYTHON) from None
-    except psycopg.errors.LockNotAvailable:
+    except (psycopg.errors.LockNotAvailable, psycopg.errors.UniqueViolation):
         raise SourceError(
             "nothing was changed, because somebody who asked has a transaction open, or this "
             "command runs twice. Try again when it has ended."
@@ -114,21 +115,20 @@ def install(address: str, gateway: str, token: str) -> str:
 
 
 def _check_gateway(gateway: str) -> None:
-    url = urlsplit(gateway)
+    try:
+        url = urlsplit(gateway)
+        plain = not (url.query or url.fragment or url.username or url.password or url.port == 0)
+    except ValueError:
+        url, plain = urlsplit(""), False
+    if not (url.hostname and plain and gateway.isprintable() and " " not in gateway):
+        raise ParameterError(
+            "gateway must be an address such as https://data.example.org, without name, password "
+            "or query."
+        )
     if url.scheme != "https" and not (url.scheme == "http" and url.hostname in LOOPBACK):
         raise ParameterError(
             f"gateway ({gateway!r}) must begin with https://, or be on the server's own machine: "
             "http://127.0.0.1:8722. Else the token could be read on its way."
-        )
-    try:
-        has_port = url.port != 0
-    except ValueError:
-        has_port = False
-    plain = not (url.query or url.fragment or url.username or url.password)
-    if not (url.hostname and has_port and plain and gateway.isprintable()):
-        raise ParameterError(
-            "gateway must be an address such as https://data.example.org, without name, password "
-            "or query."
         )
 
 

@@ -150,7 +150,9 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'tbl is missing. dp_datasets() lists your data sets.';
     END IF;
     BEGIN
-        found := dpframe.send(session_user, parts, json_strip_nulls(body)::text);
+        found := dpframe.send(session_user, parts, CASE WHEN body IS NOT NULL THEN coalesce((
+            SELECT json_object_agg(key, value) FROM json_each(body) WHERE json_typeof(value) <> 'null'
+        )::text, '{}') END);
     EXCEPTION WHEN query_canceled THEN  -- else the context would show lines of Python
         RAISE EXCEPTION USING ERRCODE = '57014', MESSAGE = 'the wait for the gateway was cancelled. It may '
             'answer all the same: asked again, a question costs nothing more.';

@@ -222,6 +222,12 @@ def test_the_file_of_questions_is_the_declarations() -> None:
         ("ann", "SELECT * FROM dp_hhh('sales', 'shop', epsilon := 5)", "22023", "at most 4"),
         ("ann", "SELECT * FROM dp_hhh('sales', 'shop', release := 'mine')", "22023", "'release'"),
         ("ann", "SELECT * FROM dp_hhh('sales', '[\"shop')", "22P02", "json"),
+        (
+            "ann",
+            """SELECT * FROM dp_rollup('sales', 'shop', '{"n": "count", "m": null}')""",
+            "22023",
+            "m",
+        ),
         ("eve", "SELECT * FROM dp_hhh('sales', 'shop', epsilon := 2)", "53400", "Ask for less"),
         ("eve", "SELECT * FROM dp_hhh('people', 'year')", "42P01", "Yours: sales"),
         ("zed", "SELECT * FROM dp_budget()", "42501", "'zed' is no analyst"),
@@ -313,6 +319,7 @@ def test_a_wrong_installation_changes_nothing(database: Database) -> None:
         ((address, "http://example.org", WAREHOUSE), ParameterError, "https"),
         ((address, url, "dpf_wrong"), SourceError, "no analyst has this token"),
         ((address, url, ANN), ParameterError, "speaks for nobody"),
+        ((address, url, "dpf_a\nb"), ParameterError, "one line"),
         ((address, "http://127.0.0.1:1", WAREHOUSE), SourceError, "no gateway answers"),
         ((database.address("ann"), url, WAREHOUSE), ParameterError, "superuser"),
         ((database.address("nobody"), url, WAREHOUSE), SourceError, "nobody"),
@@ -674,9 +681,13 @@ def test_no_message_quotes_a_password(database: Database) -> None:
         with pytest.raises((ParameterError, SourceError)) as raised:
             postgres.install(address, database.gateway.url, WAREHOUSE)
         assert not re.search("hid|den", str(raised.value)), raised.value
-    for gateway in ("https://ann:hidden@a.org", "https://a.org/?key=hidden", "https://a.org:port"):
-        with pytest.raises(ParameterError, match="must be an address"):
+    for gateway in (
+        *("https://ann:hidden@a.org", "http://ann:hidden@a.org", "ann:hidden@a.org"),
+        *("https://a.org/?key=hidden", "https://a.org:port", "https://[a", "https://a.org/a b", ""),
+    ):
+        with pytest.raises(ParameterError, match="must be an address") as refused:
             postgres.install(database.address("tester"), gateway, WAREHOUSE)
+        assert "hidden" not in str(refused.value)
 
 
 def test_what_is_no_gateway_is_not_installed(fresh: Database) -> None:
@@ -773,6 +784,7 @@ def test_a_log_tells_through_whom_and_an_owner_is_none(tmp_path: Path) -> None:
             for names in (["ann", "ben"], ["ann", "ann"], ["ann, ben"], ["ann%00"], ["desk"], [""]):
                 assert status("/api/datasets", *names) == 403, names
             assert (lines[0]["analyst"], lines[0]["through"]) == ("ann", "desk")
+            assert (lines[-1]["analyst"], lines[-1]["through"]) == (None, "desk")
     finally:
         told.removeHandler(keep)
         told.setLevel(logging.NOTSET)

@@ -184,6 +184,7 @@ class Door:
             )
             return
         if FOR in request.headers:
+            request.state.through = analyst.name
             name = ", ".join(map(unquote, request.headers.getlist(FOR)))
             if name not in analyst.speaks_for:
                 yield _problem(
@@ -192,7 +193,6 @@ class Door:
                     "policy names them: speaks_for.",
                 )
                 return
-            request.state.through = analyst.name
             analyst = replace(self.gate.policy.analysts[name], owner=False)
         wait = self._rates.wait(analyst.name)
         if wait > 0:
