@@ -1,7 +1,8 @@
 """Licences of what is installed with dpframe: ``python -m tests.licences`` writes the page.
 
-It reads the metadata of an environment in which everything is installed (``.[all,mcp,spark]``), and
-lists names and licences; versions are in the bill of materials of a release.
+It reads the metadata of an environment in which everything is installed
+(``.[all,mcp,postgres,spark]``), and lists names and licences; versions are in the bill of materials
+of a release.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "licences.md"
-EXTRAS = ("completion", "mcp", "pld", "plots", "serve", "spark", "streams", "xlsx")
+EXTRAS = ("completion", "mcp", "pld", "plots", "postgres", "serve", "spark", "streams", "xlsx")
 
 HEAD = """# Licences
 

@@ -160,7 +160,16 @@ def main(folder: Path) -> int:
     environment = folder / "environment"
     ran(sys.executable, "-m", "venv", "--without-pip", "--clear", environment)
     python = environment / "bin" / "python"
-    ran(sys.executable, "-m", "pip", "--python", python, "install", "-q", f"{wheel}[all,mcp]")
+    ran(
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "-q",
+        f"{wheel}[all,mcp,postgres]",
+    )
     ran(sys.executable, "-m", "pip", "--python", python, "check")
     installed = licences.Environment(environment.glob("lib*/python*/site-packages"))
     bill = bill_of_materials(environment, installed, folder / f"dpframe-{__version__}.cdx.json")

@@ -23,6 +23,7 @@ from datetime import datetime, time
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dpframe.asking.measure_texts import ReleasedMeasure, receipt_measures
 from dpframe.errors import ParameterError
@@ -408,3 +409,35 @@ def measure_unit(measure: ReleasedMeasure, facts: Mapping[str, Any]) -> str:
     if measure.kind in ("sum", "mean", "quantile"):
         return f"the unit of {measure.of}"
     return str(facts.get("counts"))
+
+
+# -- types in PostgreSQL ---------------------------------------------------------------------------
+
+TEXT, REAL, WHOLE = "text", "double precision", "bigint"
+
+
+def postgres_type(kind: pa.DataType, *, measured: bool) -> str | None:
+    """The type of a column in PostgreSQL; None if its rows are all NULL and tell none."""
+    if pa.types.is_integer(kind):
+        return REAL if measured else WHOLE
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return REAL
+    if pa.types.is_null(kind):
+        return None
+    if pa.types.is_boolean(kind):
+        return "boolean"
+    if pa.types.is_date(kind):
+        return "date"
+    if pa.types.is_timestamp(kind):
+        return f"timestamp {'with' if kind.tz else 'without'} time zone"
+    return "interval" if pa.types.is_duration(kind) else TEXT
+
+
+def postgres_texts(values: pa.ChunkedArray) -> list[str | None]:
+    """Values as PostgreSQL reads them whatever the settings; it has no character zero."""
+    if pa.types.is_duration(values.type):
+        micros = values.cast(pa.duration("us")).cast(pa.int64()).cast(pa.string())
+        values = pc.binary_join_element_wise(micros, "microseconds", " ")
+    texts = pc.replace_substring(values.cast(pa.large_string()), "\0", "\ufffd")
+    out: list[str | None] = texts.to_pylist()
+    return out

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,7 +31,7 @@ from dpframe.common.files import (
 from dpframe.common.texts import identifier, literal, postgres_column
 from dpframe.errors import LedgerError, ParameterError
 from dpframe.ledger import Ledger
-from dpframe.publishing.chart_columns import free_columns
+from dpframe.publishing.chart_columns import TEXT, free_columns, postgres_texts, postgres_type
 from dpframe.publishing.results_tables import (
     BUDGET,
     FAMILY_COLUMNS,
@@ -55,8 +55,6 @@ TRIES = 5
 
 AWAY = "10min"
 """After which the server ends the transaction of a publisher of which nothing is heard."""
-
-TEXT, REAL, WHOLE = "text", "double precision", "bigint"
 
 COUNTED = {"residual", "count", "lower", "upper"}
 """Columns that are numbers of real type, whatever was counted: a type depends on no row."""
@@ -95,42 +93,10 @@ def replace_rows(
 # -- tables and their types ------------------------------------------------------------------------
 
 
-def _type_of(kind: pa.DataType, *, measured: bool) -> str | None:
-    """The type of a column; None if its rows are all NULL and tell none."""
-    if pa.types.is_integer(kind):
-        return REAL if measured else WHOLE
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return REAL
-    if pa.types.is_null(kind):
-        return None
-    if pa.types.is_boolean(kind):
-        return "boolean"
-    if pa.types.is_date(kind):
-        return "date"
-    if pa.types.is_timestamp(kind):
-        return f"timestamp {'with' if kind.tz else 'without'} time zone"
-    return "interval" if pa.types.is_duration(kind) else TEXT
-
-
-def _texts(values: pa.ChunkedArray) -> list[str | None]:
-    """Values as PostgreSQL reads them whatever the settings; it has no character zero."""
-    if pa.types.is_duration(values.type):
-        micros = values.cast(pa.duration("us")).cast(pa.int64()).cast(pa.string())
-        values = pc.binary_join_element_wise(micros, "microseconds", " ")
-    texts = pc.replace_substring(values.cast(pa.large_string()), "\0", "\ufffd")
-    out: list[str | None] = texts.to_pylist()
-    return out
-
-
-def _measured_columns(published: Iterable[PublishedRelease]) -> set[str]:
-    """Columns of a family whose numbers have a real type."""
-    named = {
-        one.called[column]
-        for one in published
-        for measure in receipt_measures(one.facts)
-        for column in measure.columns
-    }
-    return COUNTED | set(free_columns(sorted(named), FAMILY_COLUMNS))
+def _measured_columns(one: PublishedRelease) -> set[str]:
+    """Columns of its family whose numbers have a real type."""
+    named = [one.called[c] for m in receipt_measures(one.facts) for c in m.columns]
+    return COUNTED | set(free_columns(named, FAMILY_COLUMNS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +117,7 @@ def fit_table(table: Table, there: Mapping[str, str], measured: set[str]) -> Fit
             name += "_"
         names[column.name] = name
         old = there.get(name)
-        new = _type_of(column.type, measured=column.name in measured) or old or TEXT
+        new = postgres_type(column.type, measured=column.name in measured) or old or TEXT
         if old not in (None, new, TEXT):
             raise ParameterError(
                 f"column {name!r} of {table.name!r} is {old} and would become {new}. Give the "
@@ -214,20 +180,18 @@ class Schema:
         """Begin a transaction of the only publisher."""
         self._settle()
         self._look()
+        self._listed = {}
         self._take_over(ledger)
         self._listed = self._list()
+        self._act_as_owner()
 
     def _plan(self, made: Publication) -> None:
-        of_families: dict[str, list[PublishedRelease]] = {}
+        measured: dict[str, set[str]] = {}
         for one in made.published:
-            of_families.setdefault(one.names.whole, []).append(one)
+            measured.setdefault(one.names.whole, set()).update(_measured_columns(one))
         self._tables = {
-            table.name: fit_table(
-                table,
-                self._columns.get(table.name, {}),
-                _measured_columns(of_families.get(table.name, ())),
-            )
-            for table in (*made.families, *made.common_tables)
+            t.name: fit_table(t, self._columns.get(t.name, {}), measured.get(t.name, COUNTED))
+            for t in (*made.families, *made.common_tables)
         }
         self._views = self._views_of(made)
         wanted = {*self._tables, *self._views}
@@ -279,8 +243,9 @@ class Schema:
         self._columns: dict[str, dict[str, str]] = {}
         self._comments: dict[str, dict[str, str]] = {}
         self._is_view: dict[str, bool] = {}
-        for name, kind, column, declared in self._rows(RELATIONS, self._schema):
-            self._is_view[name] = kind == "v"
+        self._owners: dict[str, str] = {}
+        for name, kind, owner, column, declared in self._rows(RELATIONS, self._schema):
+            self._is_view[name], self._owners[name] = kind == "v", owner
             columns = self._columns.setdefault(name, {})
             columns |= {} if column is None else {column: declared}
         for name, column, text in self._rows(COMMENTS, self._schema):
@@ -291,9 +256,8 @@ class Schema:
         self._is_new = not self._comments.get(RELEASES, {}).get("", "").startswith(MARK)
         if self._is_new:
             self._begin()
-        (owner,) = self._rows(OWNER, self._schema, RELEASES)
-        if owner[0] != owner[1]:  # everything keeps one owner
-            self._run(f"SET LOCAL ROLE {identifier(owner[0])}")
+            self._look()
+        self._act_as_owner()
         self._run(f"LOCK TABLE {self._name(RELEASES)} IN SHARE ROW EXCLUSIVE MODE")
         self._look()
         budget = self._name(BUDGET)
@@ -305,6 +269,22 @@ class Schema:
                 f"to ({self._database.shown!r}) was published from another ledger than "
                 f"{str(ledger.path)!r}. Name another schema, or drop this one first."
             )
+
+    def _act_as_owner(self) -> None:
+        """Be the one owner of all that is there, if it is us or a role that we are a member of.
+
+        Triggers of tables run with our rights: nobody else may own any, or drop ours to make some.
+        """
+        ((home, me, groups),) = self._rows(OWNERS, self._schema)
+        owner = self._owners.get(RELEASES, me)
+        others = {self._owners[name] for name in self._own_names} | {owner, *home} - {me, *groups}
+        if others - {owner} or owner not in {me, *groups}:
+            role = min(others - {me} or {owner})
+            raise ParameterError(
+                f"to ({self._database.shown!r}) belongs to role {role!r}, too. Publish as that "
+                "role or as a member of it, or name another schema."
+            )
+        self._run(f"SET LOCAL ROLE {identifier(owner)}")
 
     def _begin(self) -> None:
         """Make the schema and its list of releases, which the first publisher locks."""
@@ -327,7 +307,7 @@ class Schema:
 
     def _list(self) -> dict[str, dict[str, Any]]:
         """What ``dp_releases`` says of each release that is there."""
-        if not {*LISTED} <= {*self._columns[RELEASES]}:
+        if not {*LISTED} <= {*self._columns[RELEASES]}:  # it was made just now
             return {}
         found = self._rows(f"SELECT {', '.join(LISTED)} FROM {self._name(RELEASES)}")
         return {row[0]: dict(zip(LISTED, row, strict=True)) for row in found}
@@ -515,28 +495,27 @@ class Schema:
             same = pa.array(sorted(kept), rows["release"].type)
             new = pc.invert(pc.is_in(rows["release"], value_set=same))
             stale = sorted(self._counts.get(name, {}).keys() - kept)
-            if stale:
-                self._db.execute(f"DELETE FROM {where} WHERE release = ANY(%s)", (stale,))
+            self._delete(name, "release = ANY(%s)", stale)
         rows = rows.filter(new)
         if not rows.num_rows:
             return
-        columns = ", ".join(map(identifier, one.types))
-        with (
-            self._db.cursor() as cursor,
-            cursor.copy(f"COPY {where} ({columns}) FROM STDIN") as copy,
-        ):
-            for row in zip(*map(_texts, rows.columns), strict=True):
+        copying = f"COPY {where} ({', '.join(map(identifier, one.types))}) FROM STDIN"
+        with self._db.cursor() as cursor, cursor.copy(copying) as copy:
+            for row in zip(*map(postgres_texts, rows.columns), strict=True):
                 copy.write_row(row)
+
+    def _delete(self, name: str, condition: str, values: list[Any]) -> None:
+        if values:
+            where = self._name(name).replace("%", "%%")
+            self._db.execute(f"DELETE FROM {where} WHERE {condition}", (values,))
 
     def _mark_new_rows(self, one: FittedTable) -> pa.Array:
         """Delete the rows of a table that are not to be there, and tell which are to come."""
-        name = self._name(one.table.name)
-        columns = ", ".join(map(identifier, one.types))
-        there = {repr(row[1:]): row[0] for row in self._rows(f"SELECT ctid, {columns} FROM {name}")}
+        asked = f"SELECT ctid, {', '.join(map(identifier, one.types))} FROM "
+        there = {repr(row[1:]): row[0] for row in self._rows(asked + self._name(one.table.name))}
         wanted = [repr(row) for row in zip(*map(_values, one.table.rows.columns), strict=True)]
         stale = [there[row] for row in there.keys() - {*wanted}]
-        if stale:
-            self._db.execute(f"DELETE FROM {name} WHERE ctid = ANY(%s::tid[])", (stale,))
+        self._delete(one.table.name, "ctid = ANY(%s::tid[])", stale)
         return pa.array([row not in there for row in wanted], pa.bool_())
 
     def _comment(self) -> None:
@@ -566,7 +545,11 @@ def _counts_of(values: pa.ChunkedArray) -> dict[str, int]:
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
     """Values as the driver gives them back."""
-    return _texts(column) if _type_of(column.type, measured=False) == TEXT else column.to_pylist()
+    return (
+        postgres_texts(column)
+        if postgres_type(column.type, measured=False) == TEXT
+        else column.to_pylist()
+    )
 
 
 LISTED = ("release", "release_id", "table_name", "latest_view", "all_table")
@@ -577,8 +560,8 @@ JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname = %s"""
 KINDS = "c.relkind IN ('r', 'v', 'm', 'p', 'f', 'S')"
 
 RELATIONS = f"""
-SELECT c.relname, c.relkind::text, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod)
-{OF_SCHEMA}
+SELECT c.relname, c.relkind::text, pg_catalog.pg_get_userbyid(c.relowner), a.attname,
+pg_catalog.format_type(a.atttypid, a.atttypmod) {OF_SCHEMA}
 LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 WHERE {KINDS} ORDER BY c.relname ASC NULLS LAST, a.attnum ASC NULLS LAST"""
 
@@ -596,9 +579,15 @@ UNION ALL SELECT p.proname, p.pronamespace FROM pg_catalog.pg_proc p
 ) AS found ON found.home = n.oid WHERE n.nspname = %s ORDER BY found.name ASC NULLS LAST"""
 """SQL for what is in a schema: one row without a name if it is empty, none if it is missing."""
 
-OWNER = (
-    f"SELECT pg_catalog.pg_get_userbyid(c.relowner), current_user {OF_SCHEMA} WHERE c.relname = %s"
-)
+OWNERS = """
+SELECT CASE WHEN o.rolsuper OR o.oid = d.datdba OR o.rolname = 'pg_database_owner' THEN '{}'
+ELSE ARRAY[o.rolname::text] END, session_user::text, ARRAY(SELECT g.rolname::text
+FROM pg_catalog.pg_auth_members m JOIN pg_catalog.pg_roles g ON g.oid = m.roleid
+JOIN pg_catalog.pg_roles u ON u.oid = m.member AND u.rolname = session_user)
+FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles o ON o.oid = n.nspowner
+JOIN pg_catalog.pg_database d ON d.datname = pg_catalog.current_database()
+WHERE n.nspname = %s"""
+"""SQL for the owner of a schema, unless the database is theirs, us, and the roles we are in."""
 
 PATIENCE = "SELECT setting::int FROM pg_catalog.pg_settings WHERE name = 'deadlock_timeout'"
 

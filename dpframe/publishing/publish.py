@@ -247,15 +247,20 @@ def publish(
     New files are made in a folder beside the old ones and then replace them, each in one step: a
     reader of the DuckDB file sees the old or the new state, even if publishing fails or is killed.
 
+    In PostgreSQL the same tables are in a schema. All rows change in one transaction: every query
+    sees the old or the new state. Measured numbers are ``double precision``. New columns are added
+    before, empty, and last. Whoever may select ``dp_releases`` may select everything.
+
     Parameters
     ----------
     ledger
         A :class:`Ledger` or its path; None for the ledger of :class:`use_ledger`.
     to
-        The DuckDB file, ending in ``.duckdb``, ``.ddb`` or ``.db``. If it exists it must have been
-        published from the same ledger, and hold nothing else.
+        The DuckDB file, ending in ``.duckdb``, ``.ddb`` or ``.db``; or a database of PostgreSQL,
+        ``postgresql://user@host/name?schema=dp_results``, which needs ``dpframe[postgres]``. What
+        is there must have been published from the same ledger, and hold nothing else.
     releases
-        Names to publish; afterwards the file holds no other releases. Default: all stored releases.
+        Names to publish; afterwards no others are there. Default: all stored releases.
 
     Returns
     -------
@@ -268,7 +273,9 @@ def publish(
     ------
     ParameterError, ParameterTypeError
         ``to`` is in no folder, is the ledger, holds anything that was not published from a ledger,
-        is open for writing, or cannot be written. Old files are kept.
+        is open for writing, or cannot be written; a server is away or refuses, readers do not let
+        go of what gets new columns for 60 s, or a column would need another type. What was there is
+        kept.
     LedgerError
         The ledger cannot be used, stores no release under a name, does not store one of
         ``releases`` (ReleaseNameError), or is not the ledger that ``to`` was published from.

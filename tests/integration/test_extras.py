@@ -57,6 +57,7 @@ def said(ask):
     except dp.DpframeError as error:
         print(error)
 said(lambda: dp.connect("http://127.0.0.1:9", token="dpf_x"))
+said(lambda: dp.publish(ledger, "postgresql://localhost/results"))
 with dp.use_ledger(ledger):
     said(lambda: dp.plan_series(5, "hhh", ["country"], total=(1.0, 1e-6)))
 assert ledger.spent == spent, (ledger.spent, spent)
@@ -71,9 +72,10 @@ def test_a_plain_install_asks_everything_but_compositions(tmp_path: Path) -> Non
         [sys.executable, "-W", "error", "-c", PLAIN], capture_output=True, text=True, cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
-    *_, shown, away, series = done.stdout.splitlines()
+    *_, shown, away, published, series = done.stdout.splitlines()
     assert shown.endswith(" 1.0")
     assert away.startswith("no gateway answers at")
+    assert published.endswith("needs psycopg. Run pip install 'dpframe[postgres]'.")
     assert series == "releases are composed by dp-accounting: pip install 'dpframe[pld]'."
 
 
@@ -82,6 +84,6 @@ def test_what_is_named_is_declared() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
         "optional-dependencies"
     ]
-    named = {"completion", "mcp", "pld", "plots", "serve", "spark", "streams", "xlsx"}
+    named = {"completion", "mcp", "pld", "plots", "postgres", "serve", "spark", "streams", "xlsx"}
     assert named <= extras.keys()
     assert extras["all"] == ["dpframe[completion,pld,plots,xlsx]"]

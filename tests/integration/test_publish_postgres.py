@@ -394,6 +394,8 @@ def test_names_that_postgresql_would_cut_or_refuse(results: Results, tmp_path: P
     cut = [name for name in names if name.startswith("größe")]
     assert len(cut) == 2
     assert {row[names.index("xmin_")] for row in rows} == {None, "xmin\ufffd%s"}
+    publish(ledger, to, releases=list(shown["release"][:2]))
+    publish(ledger, to)
 
 
 # -- rights ----------------------------------------------------------------------------------------
@@ -531,9 +533,13 @@ def test_roles_that_may_not_write(ledger: dp.Ledger, results: Results) -> None:
         db.execute(f"GRANT {owner} TO {name}")
         publish(ledger, to)
         assert assert_whole(_of_releases(results)) == 3
-        db.execute(f"ALTER TABLE dp_results.dp_releases OWNER TO {owner}")
+        db.execute(f"REASSIGN OWNED BY {name} TO {owner}")
+        publish(ledger, to, releases=[OCTOBER])
+        publish(ledger, to)
+        owners = f"SELECT DISTINCT pg_get_userbyid(c.relowner) {MADE}"
+        assert results.rows(owners, "dp_results") == [(owner,)]
         db.execute(f"REVOKE {owner} FROM {name}")
-        with pytest.raises(dp.ParameterError, match="the role may not do this"):
+        with pytest.raises(dp.ParameterError, match=f"belongs to role '{owner}'"):
             publish(ledger, to)
         db.execute("DROP SCHEMA dp_results CASCADE")
         db.execute(f"CREATE SCHEMA dp_results AUTHORIZATION {name}")
@@ -544,6 +550,44 @@ def test_roles_that_may_not_write(ledger: dp.Ledger, results: Results) -> None:
     finally:
         db.execute(f"DROP OWNED BY {name}, {owner} CASCADE")
         db.execute(f"DROP ROLE {name}, {owner}")
+
+
+TRAP = """
+CREATE FUNCTION public.trap() RETURNS trigger LANGUAGE plpgsql AS
+$$BEGIN RESET ROLE; ALTER ROLE {eve} SUPERUSER; RETURN NEW; END$$;
+CREATE TRIGGER trap BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION public.trap()
+"""
+
+
+def test_tables_of_others_get_no_rows(ledger: dp.Ledger, results: Results) -> None:
+    """A role that may make schemas makes ours first, with a trigger that would run with the
+    rights of the publisher; or has a table among ours, or owns the schema only."""
+    db, eve = results.db, f"eve{os.getpid()}"
+    publish(ledger, results.to)
+    db.execute(f"CREATE ROLE {eve}")
+    try:
+        db.execute(f"ALTER TABLE dp_results.ips_all OWNER TO {eve}")
+        with pytest.raises(dp.ParameterError, match=f"belongs to role '{eve}', too"):
+            publish(ledger, results.to)
+        db.execute("DROP SCHEMA dp_results CASCADE")
+        db.execute(f"CREATE SCHEMA dp_results AUTHORIZATION {eve}")
+        with pytest.raises(dp.ParameterError, match=f"belongs to role '{eve}', too"):
+            publish(ledger, results.to)
+        db.execute(
+            "CREATE TABLE dp_results.dp_releases (release text); "
+            "CREATE TABLE dp_results.dp_budget (ledger_id text); "
+            f"INSERT INTO dp_results.dp_budget VALUES ('{ledger.ledger_id}'); "
+            "COMMENT ON TABLE dp_results.dp_releases IS 'Published by dpframe'; "
+            f"{TRAP.format(eve=eve, table='dp_results.dp_releases')};"
+            f"ALTER TABLE dp_results.dp_releases OWNER TO {eve}; "
+            f"ALTER TABLE dp_results.dp_budget OWNER TO {eve}"
+        )
+        with pytest.raises(dp.ParameterError, match=f"belongs to role '{eve}', too"):
+            publish(ledger, results.to)
+        assert results.rows("SELECT rolsuper FROM pg_roles WHERE rolname = %s", eve) == [(False,)]
+    finally:
+        db.execute(f"DROP OWNED BY {eve} CASCADE")
+        db.execute(f"DROP ROLE {eve}")
 
 
 # -- several at once -------------------------------------------------------------------------------
