@@ -830,7 +830,7 @@ def read_on(folder: Path, until: threading.Event, seen: list[object]) -> None:
                         f"SELECT count(DISTINCT release), count(*) FROM {family}"
                     ).fetchone()
                     seen.append(listed == shown or (listed, shown))
-        time.sleep(0.05)
+        time.sleep(0.3)
 
 
 def kill_views(folder: Path, kills: int, seed: int, days: int = 40, readers: int = 2) -> None:
@@ -875,9 +875,10 @@ def test_killed_gateways_draw_views_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.evidence
-def test_two_hundred_kills_with_eight_readers(tmp_path: Path) -> None:
-    for seed in range(4):
-        kill_views(tmp_path / f"g{seed}", 50, seed=seed, days=40, readers=8)
+@pytest.mark.parametrize("seed", range(4))
+def test_fifty_kills_with_eight_readers(tmp_path: Path, seed: int) -> None:
+    """Four of these are 200 kills."""
+    kill_views(tmp_path / "g", 50, seed=seed, days=40, readers=8)
 
 
 def test_a_charge_that_is_made_twice_would_be_seen(
