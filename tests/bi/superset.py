@@ -22,11 +22,12 @@ ENVIRONMENT = "DPFRAME_SUPERSET"
 """The folder of an environment in which Superset is installed (docs/bi.md)."""
 PASSWORD = "only-of-a-test"
 CONFIG = """
+from superset.config import TALISMAN_CONFIG
 SECRET_KEY = {key!r}
 SQLALCHEMY_DATABASE_URI = {metadata!r}
-SUPERSET_WEBSERVER_TIMEOUT = 60
-WTF_CSRF_TIME_LIMIT = None
+TALISMAN_CONFIG["content_security_policy"]["img-src"] = ["'self'", "blob:", "data:"]
 """
+"""That of docs/bi.md."""
 
 
 def program() -> Path:

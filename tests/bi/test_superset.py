@@ -164,8 +164,8 @@ def test_metrics_are_empty_where_rows_do_not_add_up(client: Client, shop: Shop, 
 def test_the_same_over_a_file_of_duckdb(client: Client, shop: Shop, made: int) -> None:
     """Law: a file that is opened read-only gives the same charts."""
     file = shop.folder / "results.duckdb"
-    told = {"connect_args": {"read_only": True}}
-    database = dashboard.connect(client, "file", f"duckdb:///{file}", **told)
+    address = f"duckdb:///{file}?access_mode=READ_ONLY"
+    database = dashboard.connect(client, "file", address)
     number = dashboard.build(client, database, "results.main")
     assert_shows(client, shop, "file")
     client.send("DELETE", f"/dashboard/{number}")
