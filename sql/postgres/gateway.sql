@@ -146,6 +146,10 @@ DECLARE
     found record;
     told json;
 BEGIN
+    IF NOT pg_has_role(session_user, 'dpframe_analyst', 'MEMBER') THEN  -- it called a function of an analyst
+        RAISE EXCEPTION USING ERRCODE = '42501',
+            MESSAGE = format('%I is no member of dpframe_analyst. GRANT it, or ask as another role.', session_user);
+    END IF;
     IF array_position(parts, NULL) IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'tbl is missing. dp_datasets() lists your data sets.';
     END IF;

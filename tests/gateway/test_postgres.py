@@ -456,6 +456,26 @@ def test_no_cast_of_an_analyst_runs_as_the_owner(database: Database) -> None:
         assert told == []
 
 
+def test_who_is_no_analyst_asks_through_no_function_of_one(database: Database) -> None:
+    with database.connect("tester") as db:
+        run(db, "CREATE SCHEMA traps AUTHORIZATION eve;; REVOKE dpframe_analyst FROM ann")
+        try:
+            with database.connect("eve") as eve:
+                run(
+                    eve,
+                    """CREATE FUNCTION traps.sprung() RETURNS bigint LANGUAGE sql SECURITY DEFINER
+                    AS 'SELECT count(*) FROM dpframe.dp_budget()';;
+                    CREATE VIEW traps.seen AS SELECT traps.sprung();;
+                    GRANT USAGE ON SCHEMA traps TO ann;; GRANT SELECT ON traps.seen TO ann""",
+                )
+            told = database.refusal("ann", "SELECT * FROM traps.seen")
+            assert told.sqlstate == "42501"
+            assert "ann is no member" in told.message_primary
+            assert database.rows("eve", "SELECT * FROM traps.seen") == [(2,)]
+        finally:
+            run(db, "GRANT dpframe_analyst TO ann;; DROP SCHEMA traps CASCADE")
+
+
 def test_no_operator_of_others_runs_as_the_superuser_who_installs(fresh: Database) -> None:
     with fresh.connect("tester") as db:
         db.execute(f"ALTER DATABASE {fresh.name} OWNER TO mal")
