@@ -58,7 +58,8 @@ ALTER TABLE dpframe.gateway OWNER TO dpframe_owner;
 ALTER TABLE dpframe.gateway ENABLE ROW LEVEL SECURITY;  -- members of pg_read_all_data see no row
 COMMENT ON TABLE dpframe.gateway IS 'The address of the gateway, and the token of this database, which speaks for its analysts';
 
--- Functions of an earlier version. What was made of them, such as a view, stops this.
+-- Functions of an earlier version. What was made of them, such as a view, stops this; those of an
+-- extension stay, which the owner of a database can put into any schema.
 DO $do$
 DECLARE
     one record;
@@ -66,6 +67,8 @@ BEGIN
     FOR one IN
         SELECT p.oid::pg_catalog.regprocedure AS function FROM pg_catalog.pg_proc AS p
         WHERE p.pronamespace = 'dpframe'::pg_catalog.regnamespace
+        AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend AS d WHERE d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass
+            AND d.objid = p.oid AND d.deptype = 'e')
     LOOP
         EXECUTE 'DROP FUNCTION ' || one.function;
     END LOOP;

@@ -14,6 +14,8 @@ BEGIN
         UNION ALL SELECT 'FUNCTION ' || p.oid::pg_catalog.regprocedure, p.proacl,
             CASE WHEN pg_catalog.starts_with(p.proname, 'dp_') THEN 'EXECUTE' END
         FROM pg_catalog.pg_proc AS p WHERE p.pronamespace = 'dpframe'::pg_catalog.regnamespace
+        AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend AS d WHERE d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass
+            AND d.objid = p.oid AND d.deptype = 'e')
     LOOP
         EXECUTE pg_catalog.format('ALTER %s OWNER TO dpframe_owner', one.object);
         EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM PUBLIC', one.object);

@@ -530,6 +530,35 @@ def test_nothing_that_was_planted_in_the_schema_stays(fresh: Database) -> None:
     assert fresh.refusal("mal", "CREATE TABLE dpframe.mine ()").sqlstate == "42501"
 
 
+def test_an_extension_that_somebody_puts_there_holds_up_no_upgrade(fresh: Database) -> None:
+    """The owner of a database may do that, with extensions that are trusted."""
+    given = fresh.address("tester"), fresh.gateway.url, WAREHOUSE
+    postgres.install(*given)
+    with fresh.connect("tester") as db:
+        known = "SELECT count(*) FROM pg_available_extensions WHERE name = 'citext'"
+        if db.execute(known).fetchone() == (0,):
+            pytest.skip("the extensions that come with PostgreSQL are not installed")
+        db.execute(f"ALTER DATABASE {fresh.name} OWNER TO mal")
+    with fresh.connect("mal") as mal:
+        mal.execute("CREATE EXTENSION citext SCHEMA dpframe")
+    postgres.install(*given)
+    assert fresh.rows("ann", "SELECT * FROM dpframe.dp_budget()")
+    owners = """SELECT DISTINCT proowner::regrole::text FROM pg_proc
+        WHERE pronamespace = 'dpframe'::regnamespace ORDER BY 1"""
+    assert fresh.rows("ann", owners) == [("dpframe_owner",), ("tester",)]
+
+
+@pytest.mark.parametrize("grant", ["eve TO dpframe_owner", "dpframe_owner TO mal"])
+def test_the_owner_has_and_is_no_member(fresh: Database, grant: str) -> None:
+    with fresh.connect("tester") as db:
+        db.execute(f"GRANT {grant}")
+        try:
+            with pytest.raises(SourceError, match="be no member"):
+                postgres.install(fresh.address("tester"), fresh.gateway.url, WAREHOUSE)
+        finally:
+            db.execute(f"REVOKE {grant.replace(' TO ', ' FROM ')}")
+
+
 def test_rights_that_superusers_give_by_default_are_taken_back(fresh: Database) -> None:
     with fresh.connect("tester") as db:
         for kind in ("TABLES", "FUNCTIONS", "SCHEMAS"):
