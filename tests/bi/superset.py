@@ -136,15 +136,6 @@ class Client:
         found = self.get(f"/{kind}/", params={"q": "(page_size:100)"})
         return sorted(found["result"], key=lambda one: one["id"])
 
-    def rows(self, chart: int, **query: Any) -> list[dict[str, Any]]:
-        """What a chart shows: its stored query is asked anew, with more of a query if given."""
-        stored = json.loads(self.get(f"/chart/{chart}")["result"]["query_context"])
-        stored["force"] = True
-        for one in stored["queries"]:
-            one.update({k: [*one.get(k, []), *v] for k, v in query.items()})
-        found = self.send("POST", "/chart/data", json=stored).json()["result"]
-        return list(found[0]["data"])
-
     def exported(self, dashboard: int) -> dict[str, str]:
         """The files of an export by their paths below its folder."""
         found = self.send("GET", "/dashboard/export/", params={"q": f"!({dashboard})"})
