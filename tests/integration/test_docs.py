@@ -109,13 +109,14 @@ def run(block: Block, names: dict[str, Any], page: str) -> None:
 AT_ONCE = (*GUIDES, HERE / "docs" / "index.md")
 """What comes first; the other pages take longer, and are typed beside the engines."""
 
-OF_A_SERVER = HERE / "docs" / "gateway.md"
-"""Typed by tests/gateway/test_documents.py, as in two terminals."""
+OF_SERVERS = [HERE / "docs" / f"{name}.md" for name in ("gateway", "postgres", "dashboard")]
+"""Typed by tests/gateway/test_documents.py and test_postgres.py, and by test_dashboard.py here: in two
+terminals, or beside a database."""
 
 MARKED = [
     pytest.param(page, marks=[] if page in AT_ONCE else [pytest.mark.engines])
     for page in PAGES
-    if page != OF_A_SERVER
+    if page not in OF_SERVERS
 ]
 
 
