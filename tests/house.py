@@ -70,12 +70,13 @@ def enter(frame, event, _):
             stack += frame.f_code.co_filename.startswith(home)
             frame = frame.f_back
         deepest = max(deepest, stack)
-call = calls[sys.argv[1]]
-call()  # what is kept is there
-sys.setprofile(enter)
-call()
-sys.setprofile(None)
-print(len(seen), deepest)
+for name, call in calls.items():
+    call()  # what is kept is there
+    seen, deepest = set(), 0
+    sys.setprofile(enter)
+    call()
+    sys.setprofile(None)
+    print(name, len(seen), deepest)
 """
 
 
@@ -316,18 +317,20 @@ class House:
         compared = sum(lines_in(f) for f in files if f.exists())
         return telling + compared
 
-    def entered(self, question: str) -> tuple[int, int]:
-        """Files of the package that a warm call enters, and the most calls of them in a stack."""
+    @cached_property
+    def entered(self) -> dict[str, tuple[int, int]]:
+        """By question: files of the package that a warm call enters, and the most calls of them in
+        a stack."""
         done = subprocess.run(
-            [sys.executable, "-c", ENTERED, question],
+            [sys.executable, "-c", ENTERED],
             cwd=self.root,
             env={"PYTHONPATH": str(self.root), "PATH": ""},
             capture_output=True,
             text=True,
             check=True,
         )
-        files, stack = map(int, done.stdout.split())
-        return files, stack
+        told = (line.split() for line in done.stdout.splitlines())
+        return {name: (int(files), int(stack)) for name, files, stack in told}
 
     @property
     def lines(self) -> int:
@@ -386,8 +389,8 @@ class House:
             ("  files in no room", len(self.root_modules)),
             ("lines of tests", self.lines_of_tests),
             *(
-                (f"files that a warm {name} enters, and its deepest stack", self.entered(name))
-                for name in ("hhh", "rollup", "cube")
+                (f"files that a warm {name} enters, and its deepest stack", entered)
+                for name, entered in self.entered.items()
             ),
         ]
 

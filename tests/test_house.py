@@ -72,7 +72,7 @@ def test_the_house_stays_small() -> None:
     assert len(HERE.trees) <= 220
     assert len(HERE.root_modules) <= 10
     for name, (files, stack) in ENTERED.items():
-        entered = HERE.entered(name)
+        entered = HERE.entered[name]
         assert entered[0] <= files, (name, entered)
         assert entered[1] <= stack, (name, entered)
 
