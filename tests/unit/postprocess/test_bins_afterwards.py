@@ -69,8 +69,10 @@ def without_counts(frame: pd.DataFrame) -> pd.DataFrame:
 # -- the same numbers as a release that had asked for them -----------------------------------------
 
 
-@pytest.mark.parametrize("call", CALLS)
-def test_another_confidence_gives_the_release_of_that_confidence(call: str) -> None:
+@in_turn(("call", CALLS), (("epsilon", "confidence"), [(8.0, 0.6), (0.3, 0.99)]))
+def test_another_confidence_gives_the_release_of_that_confidence(
+    call: str, epsilon: float, confidence: float
+) -> None:
     """Law: bit by bit, values that are unknown at one of both included."""
     if call == "cells":  # cells are asked one by one: intervals do not take them
         found = released(call).dp.quantile(0.5, "med", 0.8)
@@ -78,12 +80,12 @@ def test_another_confidence_gives_the_release_of_that_confidence(call: str) -> N
             found["lower"], released(call, confidence=0.8)["med_lower"], check_names=False
         )
         return
-    for epsilon, confidence in ((8.0, 0.6), (0.3, 0.99)):
-        other = released(call, confidence=confidence, epsilon=epsilon)
-        found = released(call, epsilon=epsilon).dp.intervals(confidence)
-        pd.testing.assert_frame_equal(without_counts(found), without_counts(other))
+    other = released(call, confidence=confidence, epsilon=epsilon)
+    found = released(call, epsilon=epsilon).dp.intervals(confidence)
+    pd.testing.assert_frame_equal(without_counts(found), without_counts(other))
 
 
+@some("records-med", "users-d", "shares-t", "listed-d", "cells-med")
 @in_turn(("call", CALLS), ("name", ["med", "d", "t"]))
 def test_a_quantile_is_that_of_a_measure_that_asked_for_it(call: str, name: str) -> None:
     """Law: with the same noise ``quantile(column, 0.75, ...)`` has the numbers of ``.dp.quantile``,

@@ -53,7 +53,7 @@ def test_every_listed_malformed_address_is_invalid() -> None:
 
 
 @nasty.examples(
-    20,
+    8,
     200,
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 12), st.integers(0, 2)), max_size=60),
     st.integers(0, 2**62),
