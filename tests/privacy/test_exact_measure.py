@@ -51,7 +51,12 @@ Rounding = Callable[[Rows, bool, int], dict[str, int]]
 
 
 def shipped(rows: Rows, by_user: bool, seed: int) -> dict[str, int]:
-    """Units of the finest keys, by the statement of every release."""
+    """Units of the finest keys, by the statement of every release, which runs once for the same."""
+    return _shipped(tuple(rows), by_user, seed)
+
+
+@cache
+def _shipped(rows: tuple[tuple[str, str, float], ...], by_user: bool, seed: int) -> dict[str, int]:
     frame = pd.DataFrame(list(rows), columns=["u", "x", "w"])
     unit = PrivacyUnit(weight="w", max_weight=MOST, user="u" if by_user else None, measured=True)
     found = exact_counts(frame, TREE, unit, seed)

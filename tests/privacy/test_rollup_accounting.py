@@ -51,7 +51,7 @@ def plans(height: int, user: str | None, **given: Any) -> list[RollupPlan]:
     return out
 
 
-@some("None-0.05-1", "None-1.0-1", "u-0.3333333333333333-5", "u-50.0-5")
+@some("None-0.05-1", "None-0.3333333333333333-5", "u-1.0-1", "u-50.0-5")
 @in_turn(
     (("user", "epsilon"), list(product([None, "u"], [0.05, 1 / 3, 1.0, EPSILON[1]]))),
     ("height", [1, 5]),

@@ -117,7 +117,7 @@ KINDS: dict[str, tuple[Measure, pa.DataType, Sequence[Any]]] = {
         [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, -0.0, -2.0, 8.0, 8.000000000000002],
     ),
     "many bins": (
-        dp.histogram("v", lower=0.1, upper=7.3, bins=700, spacing="even"),
+        dp.histogram("v", lower=0.1, upper=7.3, bins=160, spacing="even"),
         pa.float64(),
         [i / 100 for i in range(0, 740, 7)],
     ),
