@@ -96,22 +96,28 @@ def install(address: str, gateway: str, token: str) -> str:
                 "SELECT status, answer::jsonb FROM dpframe.send(NULL, ARRAY['analyst'], NULL)"
             ).fetchone()
             return _deputy_of(gateway, status, answer)
-    except psycopg.errors.DependentObjectsStillExist as error:
+    except psycopg.Error as error:
+        refusal = _refusal(psycopg.errors, error)
+    raise refusal  # outside of the handler: no context holds the password
+
+
+def _refusal(kinds: Any, error: Any) -> ParameterError | SourceError:
+    """A sentence of what the server said, and what to do."""
+    if isinstance(error, kinds.DependentObjectsStillExist):
         found = ", ".join(re.findall(r"^(.*?) depends on ", error.diag.message_detail or "", re.M))
-        raise ParameterError(
+        return ParameterError(
             f"the functions of an earlier version are used by {found}. Drop that first, and make "
             "it anew afterwards."
-        ) from None
-    except psycopg.errors.UndefinedFile:
-        raise ParameterError(NO_PYTHON) from None
-    except (psycopg.errors.LockNotAvailable, psycopg.errors.UniqueViolation):
-        raise SourceError(
+        )
+    if isinstance(error, kinds.UndefinedFile):
+        return ParameterError(NO_PYTHON)
+    if isinstance(error, kinds.LockNotAvailable | kinds.UniqueViolation):
+        return SourceError(
             "nothing was changed, because somebody who asked has a transaction open, or this "
             "command runs twice. Try again when it has ended."
-        ) from None
-    except psycopg.Error as error:
-        said = error.diag.message_primary or error
-        raise SourceError(f"nothing was changed, because the server says: {said}") from None
+        )
+    said = error.diag.message_primary or error
+    return SourceError(f"nothing was changed, because the server says: {said}")
 
 
 def _check_gateway(gateway: str) -> None:
