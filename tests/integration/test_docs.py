@@ -110,8 +110,8 @@ AT_ONCE = (*GUIDES, HERE / "docs" / "index.md")
 """What comes first; the other pages take longer, and are typed beside the engines."""
 
 OF_SERVERS = [HERE / "docs" / f"{name}.md" for name in ("gateway", "postgres", "dashboard")]
-"""Typed by tests/gateway/test_documents.py and test_postgres.py, and by test_dashboard.py here: in two
-terminals, or beside a database."""
+"""Typed by tests of their own, in two terminals or beside a database: ``tests/gateway`` and
+``test_dashboard``."""
 
 MARKED = [
     pytest.param(page, marks=[] if page in AT_ONCE else [pytest.mark.engines])
