@@ -220,12 +220,13 @@ def test_no_user_moves_a_vector_further_than_its_law_is_for(
 
 
 HEAVY = [("new", a, b, 1e9 if (a, b) == ("p", "q") else 3.0) for _, a, b, _ in EVERYWHERE]
+BESIDE = [*EVERYWHERE, *((f"{i}", "p", "q", 3.0) for i in range(30))]
+"""Others, of whom many have one node."""
 
 
 def test_what_is_paid_for_is_used() -> None:
     """Law: the comparison is not empty: one user uses nearly all of every norm."""
-    others = [*EVERYWHERE, *((f"{i}", "p", "q", 3.0) for i in range(30))]
-    moves = check_rows(PLANS["all"], others, HEAVY, range(12))
+    moves = check_rows(PLANS["all"], BESIDE, HEAVY, range(12))
     assert moves["histogram"] == 1
     for name in ("round 0", "count", "sum 0", "sum 1", "sum 2"):
         assert 0.8 < moves[name] <= 1, name
@@ -338,23 +339,21 @@ PLANTED: dict[str, Plant] = {
 def test_planted_bugs_move_more_than_is_paid_for(
     plant: Plant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Planted bugs: the comparison fails, and without them it holds."""
-    others = [*EVERYWHERE, *((f"{i}", "p", "q", 3.0) for i in range(30))]
-    check_rows(PLANS["all"], others, HEAVY, range(8))
+    """Planted bugs: the comparison fails, and without them it holds
+    (``test_what_is_paid_for_is_used``)."""
     plant(monkeypatch)
     with pytest.raises(AssertionError):
-        check_rows(PLANS["all"], others, HEAVY, range(8))
+        check_rows(PLANS["all"], BESIDE, HEAVY, range(8))
 
 
 def test_a_histogram_without_noise_moves_what_follows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted bug: the bound follows from the histogram that no noise was added to."""
-    others = [*EVERYWHERE, *((f"{i}", "p", "q", 3.0) for i in range(30))]
 
     def fullest(noisy: Whole, **given: Any) -> tuple[float, float]:
         return 2.0 ** (int(np.flatnonzero(noisy > 0).max(initial=0)) - 29), 0.0
 
     monkeypatch.setattr(weighted_rounds, "best_norm", fullest)
-    check_rows(PLANS["all"], others, HEAVY, range(8))
+    check_rows(PLANS["all"], BESIDE, HEAVY, range(8))
     heard = Answer.__radd__
 
     def planted(self: Answer, exact: Whole) -> Whole:
@@ -362,7 +361,7 @@ def test_a_histogram_without_noise_moves_what_follows(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(Answer, "__radd__", planted)
     with pytest.raises(AssertionError):
-        check_rows(PLANS["all"], others, HEAVY, range(8))
+        check_rows(PLANS["all"], BESIDE, HEAVY, range(8))
 
 
 # -- laws ------------------------------------------------------------------------------------------
@@ -594,6 +593,7 @@ def test_a_sum_that_nobody_paid_for_is_found_out() -> None:
     assert replace(LOUD, sums=()).cost(0.3) < exact <= LOUD.cost(0.3)
 
 
+QUIET = replace(LOUD, sums=(table(3.0, 14, 4, 6),))
 BUGS: dict[str, tuple[Plant, dict[int, float]]] = {
     "the whole norm in each part": (_whole_norm_in_each_part, {0: 3.0}),
     "a level that others decide": (_level_of_others, {0: 3.0, 1: 3.0}),
@@ -609,11 +609,16 @@ def test_bugs_in_sums_tell_neighbours_apart(
 ) -> None:
     """Bugs: exact laws are further apart than is claimed."""
     plant, own = case
-    quiet = replace(LOUD, sums=(table(3.0, 14, 4, 6),))
-    law = furthest(quiet, [KNOWN], CROWD, own, 2)(0.5)
-    assert law <= quiet.cost(0.5)
     plant(monkeypatch)
-    assert furthest(quiet, [KNOWN], CROWD, own, 2)(0.5) > quiet.cost(0.5)
+    assert furthest(QUIET, [KNOWN], CROWD, own, 2)(0.5) > QUIET.cost(0.5)
+
+
+@pytest.mark.usefixtures("narrow")
+@pytest.mark.parametrize("own", [{0: 3.0}, {0: 3.0, 1: 3.0}], ids=str)
+def test_without_these_bugs_sums_tell_no_neighbours_apart(own: dict[int, float]) -> None:
+    """Law: for every user of ``BUGS``."""
+    assert own in [of for _, of in BUGS.values()]
+    assert furthest(QUIET, [KNOWN], CROWD, own, 2)(0.5) <= QUIET.cost(0.5)
 
 
 @dataclass(frozen=True)
@@ -631,9 +636,8 @@ def test_a_bound_without_noise_tells_neighbours_apart() -> None:
     laws = replace(LOUD, sizes=SIZES, histograms=4)
     sure: Any = replace(SIZES, noise=Certain())  # type: ignore[arg-type]
     crowd: Having = [{0: 1.5}] * 80
-    actual = max(
-        furthest(replace(laws, sizes=sure), [UP], [*crowd, *[{0: 3.0}] * n], {0: 3.0})(1.0)
-        for n in range(9)
-    )
-    assert actual > laws.cost(1.0)
+    bug = replace(laws, sizes=sure)
+    known = [joint_law([*crowd, *[{0: 3.0}] * n], 1, bug, [UP]) for n in range(10)]
+    pairs = itertools.pairwise(known)
+    assert max(max(apart(p, q, bug, 1.0), apart(q, p, bug, 1.0)) for p, q in pairs) > laws.cost(1.0)
     assert furthest(laws, [UP], [*crowd, *[{0: 3.0}] * 3], {0: 3.0})(1.0) <= laws.cost(1.0)
