@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from dpframe.questions.rollup.plan import RollupPlan
 from dpframe.sources import segment_places as parts_statement
 from dpframe.sources.rollup_parts import MeasuredParts
 
-from .rollup_outputs import Row, furthest, largest_loss, plan_of
+from .rollup_outputs import Row, furthest, largest_loss, law_of, plan_of, table_of
 from .test_rollup import (
     BY_USER,
     RECORDS,
@@ -170,8 +171,7 @@ def test_a_selection_for_fewer_kinds_is_rejected() -> None:
     """Planted bug: noise for the levels of both dimensions (2), not for all kinds of cells (3)."""
     right = plan_of({"n": dpm.count()}, by="a * b", **SELECTED)
     wrong = dataclasses.replace(right, selection=plan_of({"n": dpm.count()}, **SELECTED).selection)
-    new: list[list[Row]] = [[("new", "a", "x", 1.0)]]
-    bases: list[list[Row]] = [[("w", "a", "x", 1.0)] * size for size in range(2, 7)]
+    tables = [table_of([("w", "a", "x", 1.0)] * size) for size in range(2, 8)]
     for plan, bad in ((right, False), (wrong, True)):
-        pairs = [pair for base in bases for pair in compared(plan, base, new)]
+        pairs = [*pairwise(law_of(plan, table) for table in tables)]  # a record more each time
         assert rejected(right, pairs, right.epsilon_spent) == bad
