@@ -143,7 +143,10 @@ def spark() -> Iterator[SparkEngine]:
 
 
 def _binaries() -> Path | None:
-    """The newest PostgreSQL of Debian, or the one on PATH."""
+    """Of the PostgreSQL that DPFRAME_POSTGRES names, or the newest of Debian, or that on PATH."""
+    named = os.environ.get("DPFRAME_POSTGRES")
+    if named:
+        return Path(named)
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     path = shutil.which("initdb")
     return found[-1].parent if found else (Path(path).parent if path else None)

@@ -578,6 +578,8 @@ def test_rights_that_superusers_give_by_default_are_taken_back(fresh: Database) 
 
 def test_who_reads_and_writes_all_tables_sees_no_token(database: Database) -> None:
     with database.connect("tester") as db:
+        if db.info.server_version < 140000:
+            pytest.skip("there are no such roles before 14")
         run(
             db,
             """DROP ROLE IF EXISTS dumper;; CREATE ROLE dumper LOGIN;;
@@ -589,6 +591,8 @@ def test_who_reads_and_writes_all_tables_sees_no_token(database: Database) -> No
         assert db.execute("DELETE FROM dpframe.gateway").rowcount == 0
     dump = ["pg_dump", database.address("dumper")]
     done = subprocess.run(dump, capture_output=True, text=True)
+    if "server version mismatch" in done.stderr:
+        pytest.skip("pg_dump is older than the server")
     assert "row-level security" in done.stderr
     without = [*dump, "--exclude-table-data=dpframe.gateway"]
     done = subprocess.run(without, capture_output=True, text=True, check=True)
