@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import dpframe
+from dpframe.doors.postgres import FILES
 from dpframe.doors.sql.macros import MACRO_FILES, macro_script
 
 pytestmark = pytest.mark.engines
@@ -46,7 +47,8 @@ def shipped() -> set[str]:
     kinds = ("*.py", "*.pyi", "py.typed", "data/*", "pages/assets/*", "verifier/*.json")
     found = [path for kind in kinds for path in package.rglob(kind) if path.is_file()]
     names = {path.relative_to(ROOT).as_posix() for path in found}
-    return names | {f"dpframe/sql/{name}" for name in (*MACRO_FILES, "README.md")}
+    postgres = [f"postgres/{name}" for name in FILES]
+    return names | {f"dpframe/sql/{name}" for name in (*MACRO_FILES, *postgres, "README.md")}
 
 
 @pytest.mark.skipif(
