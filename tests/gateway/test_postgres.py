@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -796,11 +797,17 @@ def test_roles_with_odd_names_are_nobody_else(database: Database) -> None:
 def test_one_statement_sends_one_request(database: Database) -> None:
     log = database.gateway.folder / "log.txt"
 
-    def sent(statement: str) -> list[str]:
-        before = log.stat().st_size
-        database.rows("ann", statement)
-        lines = log.read_text()[before:].splitlines()
+    def paths(start: int) -> list[str]:
+        lines = log.read_text()[start:].splitlines()
         return [json.loads(line)["path"] for line in lines if '"path"' in line]
+
+    def sent(statement: str) -> list[str]:
+        start, until = log.stat().st_size, time.monotonic() + 10
+        database.rows("ann", statement)
+        while not paths(start) and time.monotonic() < until:
+            time.sleep(0.05)  # a line is written after its answer is sent
+        time.sleep(0.1)  # a second request would be seen
+        return paths(start)
 
     asked = "dp_hhh('sales', 'shop', epsilon := 0.375)"
     one = ["/api/datasets/sales/hhh"]
