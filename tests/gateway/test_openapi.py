@@ -158,7 +158,6 @@ def test_a_tool_reads_it_and_sends_what_fits(served: Served) -> None:
     paths = [path for path in DOCUMENT["paths"] if path != "/openapi.json"]  # which it has read
     assert {operation.path for operation in operations} == {*paths}
     for operation in operations:
-        by_text = operation.path == "/api/sql/explain"  # not every text is a query
         if operation.path.endswith(("/explain", "/budget", "/datasets", "/healthz")):
 
             @settings(max_examples=5, deadline=None, suppress_health_check=[*HealthCheck])
@@ -166,6 +165,7 @@ def test_a_tool_reads_it_and_sends_what_fits(served: Served) -> None:
             def answered(case: Any) -> None:
                 response = case.call(headers={"Authorization": f"Bearer {ANN}"})
                 assert response.status_code < 500
+                by_text = case.operation.path == "/api/sql/explain"  # not every text is a query
                 refusable = [positive_data_acceptance] if by_text else []
                 case.validate_response(response, excluded_checks=refusable)
 
