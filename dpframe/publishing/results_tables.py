@@ -292,8 +292,8 @@ class PublishedRelease:
     @property
     def period(self) -> str | None:
         """The period of the release: from its receipt, or else from the end of its name."""
-        period = self.facts.get("period")
-        return self.names.numbers if period is None else str(period["text"])
+        text = (self.facts.get("period") or {}).get("text")
+        return self.names.numbers if text is None else str(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -375,3 +375,13 @@ def test_parquet_is_read_by_pyarrow_polars_and_pandas(ledger: dp.Ledger, results
 def test_older_duckdb_can_read_the_file(results: Path) -> None:
     (tags,) = rows(results, "SELECT tags FROM duckdb_databases() WHERE database_name = 'results'")
     assert tags[0]["storage_version"] == "v1.0.0+"
+
+
+def test_a_period_without_bounds_has_no_text_of_its_own(tmp_path: Path) -> None:
+    """``(column, None)`` counts every row, and is no period of the name ``None``."""
+    ledger = dp.Ledger(tmp_path / "budget.db", epsilon=1.0, delta=1e-5)
+    rows = pd.DataFrame({"shop": ["a"] * 900, "day": pd.Timestamp("2026-11-05")})
+    told = {"epsilon": 1.0, "delta": 1e-6, "period": ("day", None)}
+    rows.dp.hhh("columns:shop", **told, ledger=ledger, release="shops-2026-11")
+    done = dp.publish(ledger, tmp_path / "results.duckdb")
+    assert done["period"].tolist() == ["2026-11"]
