@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from dpframe.common.files import postgres_driver
 from dpframe.common.texts import literal
 from dpframe.doors.gateway import LOOPBACK
-from dpframe.doors.sql.macros import EXPLAINS, macro_folder
+from dpframe.doors.sql.macros import EXPLAINS, macro_folder, parameters_of
 from dpframe.errors import ParameterError, SourceError
 from dpframe.questions.question_list import QUESTIONS
 
@@ -230,10 +230,8 @@ def _function_text(one: Any) -> str:
     if one.explains:
         name = EXPLAINS.get(one.question, f"dp_explain_{one.question}")
     macros = (macro_folder() / f"{one.question}.sql").read_text("utf-8")
-    found = re.search(rf"MACRO {name}\((.*?)\) AS TABLE", macros, re.DOTALL)
-    assert found is not None
     properties = one.arguments["properties"]
-    ordered = re.findall(r'"(\w+)" := NULL', found[1])
+    ordered = parameters_of(name, macros)
     ordered += [name for name in properties if name not in ordered]
     types = {name: _type_of(properties.get(name, {})) for name in ordered}
     parameters = ",\n".join(

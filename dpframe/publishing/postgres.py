@@ -410,8 +410,10 @@ class Schema:
         return steps + [(v.name, self._view(v)) for v in newest if self._needs_columns(v)]
 
     def _widen(self, ledger: Ledger) -> bool:
-        """Add empty columns to one relation, in a transaction that waits for nothing else: so it
-        cannot be part of a deadlock. False if none lacks any."""
+        """Add empty columns to one relation. False if no relation lacks any.
+
+        The transaction holds no other lock, so that it is part of no deadlock.
+        """
         with self._db.transaction() as here:
             self._enter(ledger)
             for name, step in self._widening_steps()[:1]:

@@ -152,6 +152,20 @@ def typed(found: list[Block]) -> str:
     return "\n".join(parts)
 
 
+def run_script(script: str, folder: Path, **named: str) -> subprocess.CompletedProcess[str]:
+    """Run a page in a folder, with variables of the environment. Both its outputs are in stdout."""
+    path = os.pathsep.join([str(HERE), *sys.path[:1]])
+    return subprocess.run(
+        ["bash", "-c", script],
+        cwd=folder,
+        env={**os.environ, **named, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=400,
+    )
+
+
 HEALTH = DEPLOYMENT.partition("\nHEALTHCHECK CMD ")[2].partition("\n")[0]
 """How a container asks whether the gateway is there."""
 
@@ -192,16 +206,7 @@ def test_the_tutorial_typed_as_printed(tmp_path: Path) -> None:
     found = [block for block in blocks(PAGE.partition("\n## What an analyst")[0]) if block.runs]
     script = typed([block for block in found if block.language != "text"]).replace(PORT, port)
     assert f"{sys.executable} -m dpframe serve policy.toml >" in script
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path[:1]])}
-    done = subprocess.run(
-        ["bash", "-c", script],
-        cwd=tmp_path,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=240,
-    )
+    done = run_script(script, tmp_path)
     told = f"{done.stdout}\n{(tmp_path / 'served.txt').read_text('utf-8')}"
     assert done.returncode == 0, told
     assert not re.search("Traceback|SyntaxError|NameError", told), told

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import shutil
 import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -26,13 +24,13 @@ from dpframe.doors import postgres
 from dpframe.doors.cli.main import main
 from dpframe.doors.gateway.http import Door
 from dpframe.doors.gateway.policy import hash_token
-from dpframe.doors.sql.macros import macro_folder
+from dpframe.doors.sql.macros import macro_folder, parameters_of
 from dpframe.errors import ParameterError, SourceError
 from tests import engines
 from tests.gateway.attacked import opened
 from tests.gateway.conftest import ANN, FLIGHTS, Served, free_port, start
 from tests.gateway.test_client import answering, saying, write_certificate
-from tests.gateway.test_documents import HERE, PORT, typed
+from tests.gateway.test_documents import PORT, run_script, typed
 from tests.integration.test_docs import blocks
 
 WAREHOUSE = "dpf_warehouse"
@@ -203,9 +201,8 @@ def test_parameters_have_the_places_of_the_macros() -> None:
             question = name.removeprefix("dp_").removeprefix("explain_")
             question = {"explain": "hhh"}.get(question, question)
             macros = (macro_folder() / f"{question}.sql").read_text("utf-8")
-        found = re.search(rf"MACRO {name}\((.*?)\) AS TABLE", macros, re.S)
-        assert found is not None
-        there = re.findall(r'"(\w+)" := NULL', found[1])
+        there = parameters_of(name, macros)
+        assert there
         assert here[: len(there)] == there, name
 
 
@@ -390,15 +387,7 @@ def test_the_page_typed_as_printed(tmp_path: Path) -> None:
         script = typed([block for block in found if block.language != "text"])
         if engine.connection.execute(known).fetchone() == (1,):  # of an earlier test
             script = script.replace('-c "CREATE ROLE ann LOGIN" ', "")
-        done = subprocess.run(
-            ["bash", "-c", script.replace(PORT, str(free_port()))],
-            cwd=tmp_path,
-            env={**os.environ, **named, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path[:1]])},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=240,
-        )
+        done = run_script(script.replace(PORT, str(free_port())), tmp_path, **named)
     assert done.returncode == 0, done.stdout
     assert not re.search("ERROR|Traceback", done.stdout), done.stdout
     spent = re.search(r"flights \| your share \| +(\S+) \| +(\S+)", done.stdout)

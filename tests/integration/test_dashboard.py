@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests import engines
-from tests.gateway.test_documents import said_in_order, typed
+from tests.gateway.test_documents import run_script, said_in_order, typed
 from tests.integration.test_docs import blocks
 from tests.walks import DATA
 
@@ -36,15 +33,7 @@ def test_a_year_is_one_total_as_the_page_says(tmp_path: Path) -> None:
         named = {"PGHOST": engine.connection.info.host, "PGUSER": "tester"}
         found = [block for block in blocks(PAGE) if block.runs]
         script = typed([block for block in found if block.language != "text"])
-        done = subprocess.run(
-            ["bash", "-c", script],
-            cwd=tmp_path,
-            env={**os.environ, **named, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path[:1]])},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=400,
-        )
+        done = run_script(script, tmp_path, **named)
     assert done.returncode == 0, done.stdout
     assert not re.search("ERROR|Traceback", done.stdout), done.stdout
     assert said_in_order(done.stdout, found) == [], done.stdout

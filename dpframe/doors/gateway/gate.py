@@ -485,8 +485,11 @@ class Gate:
 
     @contextmanager
     def flight(self, name: str) -> Iterator[bool]:
-        """Whether a release is drawn in the block, which nobody sees before the block is over; else
-        another thread has drawn it, or failed."""
+        """Let one thread draw a release; the others wait for it.
+
+        True in the thread that draws: nobody sees the release until its block ends. False in a
+        thread that has waited: the release is there, or its draw failed.
+        """
         with self._lock:
             other = self._flights.get(name)
             if other is None:

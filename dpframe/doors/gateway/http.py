@@ -74,7 +74,7 @@ WAITING = 20.0
 AT_ONCE = 16
 """The most requests of an analyst that are answered at once, so that others find a thread."""
 
-FOR = "dpframe-analyst"
+DEPUTY_HEADER = "dpframe-analyst"
 """The header by which a deputy names the analyst who asks, with what is no letter as %XX."""
 
 HEAD = 10.0
@@ -183,9 +183,9 @@ class Door:
                 headers={"WWW-Authenticate": "Bearer"},
             )
             return
-        if FOR in request.headers:
+        if DEPUTY_HEADER in request.headers:
             request.state.through = analyst.name
-            name = ", ".join(map(unquote, request.headers.getlist(FOR)))
+            name = ", ".join(map(unquote, request.headers.getlist(DEPUTY_HEADER)))
             if name not in analyst.speaks_for:
                 yield _problem(
                     403,

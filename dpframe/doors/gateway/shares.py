@@ -137,7 +137,7 @@ class PromptLedger(ResumingLedger):
 
     @classmethod
     def of(cls, ledger: Ledger, shares: Shares, asked: Mapping[str, Any]) -> Self:
-        """The ledger for what is ``asked``; nothing is read."""
+        """A ledger for one question, ``asked``. Reads nothing."""
         view = cls.__new__(cls)
         view.__dict__.update(copy.copy(ledger).__dict__)
         view.shares, view.asked = shares, asked

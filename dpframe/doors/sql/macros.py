@@ -343,10 +343,15 @@ def _macro(macro: str, function: str, question: str, comment: str, ordered: Sequ
 
 def _in_place(macro: str, parameters: Sequence[str], before: str) -> list[str]:
     """Order parameters as the text of a file has them; parameters that it does not have follow."""
-    found = re.search(rf"MACRO {macro}\((.*?)\) AS TABLE", before, re.DOTALL)
-    named = re.findall(r'(\w+)"? := NULL', found[1]) if found is not None else []
-    there = [name for name in named if name in parameters]
+    there = [name for name in parameters_of(macro, before) if name in parameters]
     return [*there, *(name for name in parameters if name not in there)]
+
+
+def parameters_of(macro: str, text: str) -> list[str]:
+    """The parameters of a macro in the text of its file, whose order is public; none if the file
+    lacks the macro."""
+    found = re.search(rf"MACRO {macro}\((.*?)\) AS TABLE", text, re.DOTALL)
+    return [] if found is None else re.findall(r'(\w+)"? := NULL', found[1])
 
 
 def _wrap_parts(parts: Iterable[str]) -> str:
