@@ -245,6 +245,11 @@ Pieces = Generator[pa.RecordBatch, None, None]
 """Some rows at a time."""
 
 
+PLACE_BITS, PLACE_BYTES = 18, 2**24
+"""Bits of keys that DuckDB groups by place, where it takes 12 by itself: 1e7 rows of 100,000 keys
+are counted in 0.13 s of a processor instead of 0.27. More places do not stay in the cache."""
+
+
 class Relation(ABC):
     """A source that a statement can read: public column names and types, and a way to run.
 
@@ -267,6 +272,11 @@ class Relation(ABC):
     @abstractmethod
     def query(self, statement: str, progress: bool) -> pa.Table:
         """The rows of a statement."""
+
+    def group_by_place(self, sums: int) -> None:  # noqa: B027  the caller's connection stays as it is
+        """Let statements with so many sums group by whole numbers whose statistics leave up to
+        2**``PLACE_BITS`` keys in a table with a place for each, of ``PLACE_BYTES`` a thread at
+        most. Rows come in another order then, with the same values."""
 
     def batches(self, statement: str) -> Iterator[pa.RecordBatch]:
         """Rows in the order of the source, a few at a time."""
@@ -368,6 +378,11 @@ class OwnRelation(Relation):
     def _ask(self, statement: str) -> DuckDBPyRelation | None:
         self._ready()
         return self._cursor.sql(statement)
+
+    def group_by_place(self, sums: int) -> None:
+        if self._database is not None:
+            bits = min(PLACE_BITS, (PLACE_BYTES // (8 + 24 * sums)).bit_length() - 1)
+            self._cursor.execute(f"SET perfect_ht_threshold = {max(bits, 12)}")
 
     def query(self, statement: str, progress: bool) -> pa.Table:
         def run() -> pa.Table:

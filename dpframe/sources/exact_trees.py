@@ -412,6 +412,7 @@ def exact_counts(
             leaves=known.sql if known else None,
         )
         if known is None:
+            relation.group_by_place(len(sums or ()))
             table = relation.query(statement, progress)
     if known is not None:
         with register_table(known.table, "what users count") as relation:

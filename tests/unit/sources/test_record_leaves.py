@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import duckdb
 import pytest
 
 import dpframe as dp
+from dpframe import _duck
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.measures.measure import vectors_of
@@ -98,3 +100,21 @@ def test_equal_values_are_read_once() -> None:
     assert value_indices(vectors, by_user=True) == [0, 0, 0, 0, 4, 4, 6, 7]
     assert list(vector_summands(vectors, by_user=True)) == ["x0", "x4", "x6"]
     assert value_indices(vectors, by_user=False) == [0, 0, 0, 0, 4, 4, 0, 7]
+
+
+def test_groups_by_place_are_the_same_groups(tmp_path: Path) -> None:
+    """Law: how DuckDB groups follows from statistics, and changes no number."""
+    file = tmp_path / "rows.parquet"
+    duckdb.sql(
+        "COPY (SELECT (hash(i) % 60)::INTEGER AS a, nullif(hash(i, 1) % 90, 5)::SMALLINT AS b, "
+        f"(hash(i, 2) % 1000)::INTEGER AS v FROM range(20000) t(i)) TO '{file}'"
+    )
+    found, plans = [], []
+    for sums in (0, 10**6):
+        with _duck.scan(f"read_parquet('{file}')", "rows") as relation:
+            relation.group_by_place(sums)
+            grouped = "SELECT a, b, count(*) AS n, sum(v) AS v FROM dpframe_source GROUP BY a, b"
+            found.append(sorted(map(str, relation.query(grouped, False).to_pylist())))
+            plans.append("PERFECT_HASH_GROUP_BY" in relation.operators(grouped))
+    assert found[0] == found[1]
+    assert plans == [True, False]
