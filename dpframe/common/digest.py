@@ -243,8 +243,11 @@ def _text_codes(array: pa.Array) -> Codes:
         except pa.ArrowException:
             array = pa.array([str(value).encode() for value in array.to_pylist()])
     coded = array.fill_null(b"").dictionary_encode()
-    texts = coded.dictionary.to_pylist()
-    digests = [hashlib.blake2b(text, digest_size=8).digest() for text in texts]
+    digests, begun = [], hashlib.blake2b(digest_size=8).copy  # faster than to begin anew
+    for text in coded.dictionary.to_pylist():
+        hashed = begun()
+        hashed.update(text)
+        digests.append(hashed.digest())
     known = np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
     where: NDArray[np.int64] = coded.indices.to_numpy(zero_copy_only=False)
     return known[where]
