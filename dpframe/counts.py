@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -141,9 +141,9 @@ class CountTree:
         return self._less_children(self.count)
 
     @property
-    def own_sums(self) -> tuple[NDArray[np.object_], ...]:
+    def own_sums(self) -> tuple[Wholes, ...]:
         """The sums of a node without the sums of its children."""
-        return tuple(self._less_children(python_integers(column)) for column in self.sums)
+        return tuple(self._less_children(whole_numbers(column)) for column in self.sums)
 
     def _less_children(self, total: NDArray[Any]) -> NDArray[Any]:
         out, below = total.copy(), self.parent >= 0
@@ -200,7 +200,7 @@ class CellCounts:
     places: tuple[Places, ...]
     own_counts: Ints
     types: tuple[str, ...] = ()
-    own_sums: tuple[NDArray[np.object_], ...] = ()
+    own_sums: tuple[Wholes, ...] = ()
 
     def __repr__(self) -> str:
         return "CellCounts(<private>)"
@@ -411,14 +411,80 @@ class NoisyTree:
     variance: NDArray[np.float64] | None = None
 
 
-def python_integers(column: pa.ChunkedArray) -> NDArray[np.object_]:
-    """Sums as Python's integers, which nothing overflows; NULL is 0."""
-    out = np.zeros(len(column), dtype=object)
+Wholes: TypeAlias = NDArray[Any]
+"""Whole numbers of any size: int64 where absolute values add up to less than 2**60, else Python's.
+Either way they are exact."""
+
+ROOM = 2.0**60
+"""Twice the sum of absolute values below this, and noise besides, fit 64 bits."""
+
+
+def shortest(values: NDArray[Any]) -> Wholes:
+    """The same whole numbers, as int64 where they are ``Wholes`` of that type: far faster."""
+    try:
+        short = values.astype(np.int64, copy=False)
+    except OverflowError:
+        return values
+    fits = np.abs(short.astype(np.float64)).sum() < ROOM
+    return short if fits else values.astype(object)
+
+
+def weighted_sum(a: int, x: Wholes, b: int, y: Wholes) -> Wholes:
+    """a x + b y, exactly."""
+    if x.dtype == y.dtype == np.int64 and max(abs(a), abs(b)) < ROOM:
+        reach = (np.abs(each.astype(np.float64)).sum() for each in (x, y))
+        if sum(abs(c) * r for c, r in zip((a, b), reach, strict=True)) < ROOM:
+            short: Wholes = a * x + b * y
+            return short
+    return shortest(a * x.astype(object) + b * y.astype(object))
+
+
+def whole_numbers(column: pa.ChunkedArray) -> Wholes:
+    """A column of sums, which nothing overflows; NULL is 0."""
     try:  # most sums are small, and Arrow is far faster than Python is with decimals
-        out[:] = pc.fill_null(column.cast(pa.int64()), 0).to_numpy()
+        return shortest(pc.fill_null(column.cast(pa.int64()), 0).to_numpy())
     except pa.ArrowInvalid:
-        out[:] = [0 if value is None else int(value) for value in column.to_pylist()]
-    return out
+        held = [0 if value is None else int(value) for value in column.to_pylist()]
+        out = np.empty(len(held), dtype=object)
+        out[:] = held
+        return out
+
+
+def python_integers(column: pa.ChunkedArray) -> NDArray[np.object_]:
+    """A column of sums as Python's integers; NULL is 0."""
+    return whole_numbers(column).astype(object)
+
+
+def different_values(column: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, Ints]:
+    """Every different value once, NULL too, and for each row the place of its value among these."""
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    coded = whole
+    if not isinstance(whole, pa.DictionaryArray):
+        coded = whole.dictionary_encode(null_encoding="encode")
+    return coded.dictionary, coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def ranks_of_values(values: pa.Array) -> Ints:
+    """The ranks, from 0, of values that are all different; a missing value comes first."""
+    ranks = np.empty(len(values), dtype=np.int64)
+    order = pc.array_sort_indices(values, null_placement="at_start").to_numpy()
+    ranks[order] = np.arange(len(values))
+    return ranks
+
+
+def order_of_rows(columns: Sequence[Ints]) -> Ints:
+    """Positions of rows in the order of columns of numbers from 0 on, of which the first counts
+    most; equal rows keep their order."""
+    rows = len(columns[0])
+    code, size = np.zeros(rows, dtype=np.int64), 1
+    for column in (*columns, np.arange(rows)):
+        most = int(column.max(initial=0)) + 1
+        if size * most >= 2**63:
+            different, code = np.unique(code, return_inverse=True)
+            size = len(different)
+        code = code * most + column
+        size *= most
+    return np.argsort(code)  # no two codes are equal
 
 
 def nearest_chosen(tree: CountTree, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpframe.asking.card import Line, Text
 from dpframe.budget import PrivacyUnit
-from dpframe.counts import Ints, NoisyNodes, NoisyTree
+from dpframe.counts import Ints, NoisyNodes, NoisyTree, different_values
 from dpframe.hierarchy import OTHER, ROOT, Hierarchy
 from dpframe.hierarchy._cells import BETWEEN
 from dpframe.measures.bins import spoken_value
@@ -84,10 +84,10 @@ def node_columns(
     number; 0 is the total. Cells are sorted by level, then by the values of one dimension after the
     other.
     """
-    texts = tuple(pc.cast(key, pa.string()) for key in keys)
     if hierarchy.has_cells:
-        return _cell_columns(hierarchy, level, texts)
-    labels = hierarchy.labels(level, texts)
+        return _cell_columns(hierarchy, level, tuple(pc.cast(key, pa.string()) for key in keys))
+    texts = tuple(map(_coded_texts, keys))
+    labels = hierarchy.labels(level, tuple(text.dictionary_decode() for text in texts))
     order = natural_order(hierarchy, level, labels, texts, types)
     no_rest = np.zeros(len(level), dtype=np.bool_)
     columns: dict[str, object] = {"level": level[order], "prefix": text_column(labels.take(order))}
@@ -96,6 +96,12 @@ def node_columns(
         key = texts[depth - 1].take(order)
         columns[name] = level_column(key, level[order], depth, kind, no_rest)
     return order, columns
+
+
+def _coded_texts(key: pa.ChunkedArray) -> pa.DictionaryArray:
+    """A key as text, each different one written once."""
+    different, place = different_values(key)
+    return pa.DictionaryArray.from_arrays(place.astype(np.int32), different.cast(pa.string()))
 
 
 def _cell_columns(
@@ -166,8 +172,9 @@ def counts_frame(
     residual = tree.count.copy()
     if adds_up:
         np.subtract.at(residual, tree.parent[1:], tree.count[1:])
-    keys = tuple(pc.cast(key, pa.string()) for key in tree.keys)
-    labels = _tree_labels(tree, hierarchy, keys)
+    keys = tuple(map(_coded_texts, tree.keys))
+    decoded = tuple(key.dictionary_decode() for key in keys)
+    labels = _tree_labels(tree, hierarchy, decoded)
     order = natural_order(hierarchy, tree.level, labels, keys, types, tree.other)
     level, other = tree.level[order], tree.other[order]
     columns: dict[str, object] = {"level": level, "prefix": text_column(labels.take(order))}
@@ -180,9 +187,7 @@ def counts_frame(
     return pd.DataFrame(columns)
 
 
-def _tree_labels(
-    tree: NoisyTree, hierarchy: Hierarchy, keys: tuple[pa.ChunkedArray, ...]
-) -> pa.Array:
+def _tree_labels(tree: NoisyTree, hierarchy: Hierarchy, keys: tuple[pa.Array, ...]) -> pa.Array:
     """The labels of nodes. For an ``<other>`` node: its parent's label, followed by ``<other>``."""
     own: NDArray[np.int64] = tree.level - tree.other
     labels = hierarchy.labels(own, keys)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dpframe import _duck
 from dpframe.common.texts import ascending_order, identifier
+from dpframe.counts import Ints, different_values, order_of_rows, ranks_of_values
 from dpframe.hierarchy import INVALID, OTHER, Hierarchy
 from dpframe.hierarchy._base import LEVEL_COLUMN_TYPES, has_zone
 from dpframe.postprocess.shown_nodes import type_of_values
@@ -60,13 +61,6 @@ def plain_values(texts: pa.Array, kind: str) -> pa.Array | None:
         return None
 
 
-def ranks_of_values(values: pa.Array) -> NDArray[np.int64]:
-    """The ranks, from 1, of values that are all different; a missing value comes last."""
-    ranks = np.empty(len(values), dtype=np.int64)
-    ranks[pc.array_sort_indices(values).to_numpy()] = np.arange(1, len(values) + 1)
-    return ranks
-
-
 # -- Released nodes in their natural order, and level columns with the types of the source --------
 #
 
@@ -99,19 +93,23 @@ SORTED = (*LEVEL_COLUMN_TYPES, "HUGEINT", "UHUGEINT", "DECIMAL", "BIGNUM", "TIME
 """Types whose values are sorted as values, not as texts."""
 
 
-def level_column(texts: pa.ChunkedArray, level: NDArray[np.int64], depth: int, kind: str,
+def level_column(texts: pa.Array | pa.ChunkedArray, level: NDArray[np.int64], depth: int, kind: str,
                  other: NDArray[np.bool_]) -> pd.Series:  # fmt: skip
     """The column of one level, NULL for coarser nodes.
 
     A column of text has ``<invalid>`` and ``<other>`` in it; in other types both are NULL, and only
     the label of the row tells which. Times outside the years 1 to 9999 are NULL, too.
     """
+    different, place = different_values(texts)
+    own = other & (level == depth)
     if kind in LEVEL_COLUMN_TYPES:
-        held = pc.if_else(pa.array((level >= depth) & ~(other & (level == depth))), texts, None)
-        return _typed_column(held, kind)
-    values = pc.fill_null(texts, INVALID)
-    named = pc.if_else(pa.array(level - other >= depth), values, None)
-    return text_column(pc.if_else(pa.array(other & (level == depth)), OTHER, named))
+        nothing = len(different)
+        different = pa.concat_arrays([different, pa.nulls(1, different.type)])
+        return _typed_column(different, np.where((level >= depth) & ~own, place, nothing), kind)
+    named = pc.fill_null(different, INVALID)
+    shown = pa.concat_arrays([named, pa.array([OTHER, None], named.type)])
+    place = np.where(own, len(named), np.where(level - other >= depth, place, len(named) + 1))
+    return text_column(shown.take(pa.array(place)))
 
 
 def text_column(values: pa.Array | pa.ChunkedArray) -> pd.Series[str]:
@@ -150,9 +148,9 @@ def values_like(values: NDArray[np.generic] | pa.Array, column: pd.Series) -> pd
     return made.astype(column.dtype)
 
 
-def _typed_column(texts: pa.Array | pa.ChunkedArray, kind: str) -> pd.Series:
+def _typed_column(different: pa.Array, place: Ints, kind: str) -> pd.Series:
+    """A column whose row i has the value of the text ``different[place[i]]``."""
     name = PANDAS[kind]
-    different, place = _distinct_texts(texts)
     found = plain_values(different, "BIGINT" if kind in WHOLE else kind)
     if found is None:
         found = _query_values(different, _value_sql(kind))
@@ -187,14 +185,6 @@ def _text_type(kind: str) -> str:
     return kind
 
 
-def _distinct_texts(texts: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
-    """Every different text once, NULL too, and for each row the place of its text among these:
-    the texts of parents repeat."""
-    whole = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
-    coded = whole.dictionary_encode(null_encoding="encode")
-    return coded.dictionary, coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-
-
 def _query_values(texts: pa.Array, value: str) -> pa.Array:
     """Values that DuckDB computes from texts, in the order of the texts."""
     table = pa.table({"i": np.arange(len(texts)), "t": texts})
@@ -221,32 +211,32 @@ def natural_order(
     level.
     """
     rest = np.zeros(len(level), dtype=np.bool_) if other is None else other
-    by: list[pa.Array | pa.ChunkedArray] = [pa.array(level)]
+    by, ties = [level], [rest.astype(np.int64)]
+    coded = [different_values(key) for key in keys]
+    missing = [_is_missing(*key) for key in coded]
     if hierarchy.label_columns:
-        for depth, key in enumerate(keys, 1):
+        for depth, (different, place) in enumerate(coded, 1):
             own = level >= depth
-            place = np.where(own & _is_missing(key), 1, 0) + (rest & (level == depth))
+            by.append((own & missing[depth - 1]) + (rest & (level == depth)).astype(np.int64))
             kind = types[depth - 1] if types else ""
-            by += [pa.array(place), _rank_of_values(key, kind)]
+            by.append(_ranks_by_value(different, kind)[place])
     else:
         under_root = rest & (level == 1)
-        invalid = (level > 0) & _is_missing(keys[0]) & ~rest
+        invalid = (level > 0) & missing[0] & ~rest
         last = rest if hierarchy.kind in ("ip", "domain") else under_root
-        by += [pa.array(invalid + 2 * last)]
+        by.append(invalid + 2 * last.astype(np.int64))
         if hierarchy.kind == "number":
             index = pc.fill_null(pc.cast(keys[0], pa.int64()), 0).to_numpy()
-            by.append(pa.array(np.where(rest, 4 * index + 3, 2 * index)))
-        by.append(pc.if_else(pa.array(rest), _other_sorted_last(labels), labels))
-    by += [pa.array(rest.astype(np.int64)), *keys]
-    names = [f"s{i}" for i in range(len(by))]
-    order: NDArray[np.int64] = pc.sort_indices(
-        pa.table(by, names=names), sort_keys=[(name, "ascending") for name in names]
-    ).to_numpy()
-    return order.astype(np.int64)
+            by.append(np.unique(np.where(rest, 4 * index + 3, 2 * index), return_inverse=True)[1])
+        names = pc.if_else(pa.array(rest), _other_sorted_last(labels), labels)
+        different, place = different_values(names)
+        by.append(ranks_of_values(different)[place])
+    ties += [ranks_of_values(different)[place] for different, place in coded]
+    return order_of_rows([*by, *ties])
 
 
-def _is_missing(key: pa.ChunkedArray) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = key.is_null().to_numpy()
+def _is_missing(different: pa.Array, place: Ints) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = different.is_null().to_numpy(zero_copy_only=False)[place]
     return found
 
 
@@ -256,18 +246,18 @@ def _other_sorted_last(labels: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(labels, f" ?{OTHER}$", LAST)
 
 
-def _rank_of_values(key: pa.ChunkedArray, kind: str) -> pa.Array | pa.ChunkedArray:
-    """A column that sorts like values of the type ``kind``: ranks, or the texts themselves."""
+def _ranks_by_value(different: pa.Array, kind: str) -> Ints:
+    """The ranks of different texts by their values of the type ``kind``, or as texts."""
     outer = kind.split("(")[0]
     if outer not in SORTED or kind.endswith("]"):
-        return key
-    different, place = _distinct_texts(key)
+        return ranks_of_values(different)
     values = plain_values(different, kind)
     if values is not None:
-        return pa.array(ranks_of_values(values)[place])
+        return ranks_of_values(values)
     value = f"TRY_CAST(t AS {_text_type(kind)})"
-    rank = f"dense_rank() OVER (ORDER BY {ascending_order(value, 't')})"
-    return _query_values(different, rank).take(pa.array(place))
+    rank = f"dense_rank() OVER (ORDER BY {ascending_order('t IS NOT NULL', value, 't')}) - 1"
+    ranks: Ints = _query_values(different, rank).to_numpy()
+    return ranks
 
 
 # -- level columns that were categories ------------------------------------------------------------

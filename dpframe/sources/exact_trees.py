@@ -51,6 +51,7 @@ from dpframe.sources.rollup_statement import (
     candidates_sql,
     check_weight_type,
     counts_of,
+    in_preorder,
     result_columns,
     rollup_statement,
     source_sql,
@@ -410,6 +411,7 @@ def exact_counts(
             only=listed,
             sums=sums,
             leaves=known.sql if known else None,
+            ordered=False,
         )
         if known is None:
             relation.group_by_place(len(sums or ()))
@@ -417,7 +419,7 @@ def exact_counts(
     if known is not None:
         with register_table(known.table, "what users count") as relation:
             table = relation.query(statement, False)
-    counts = counts_of(table, hierarchy, read, tuple(sums or ()))
+    counts = counts_of(in_preorder(table, hierarchy), hierarchy, read, tuple(sums or ()))
     return counts if listed is None else listed_counts(counts.axes[0], listed)
 
 

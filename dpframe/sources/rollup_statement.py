@@ -25,7 +25,17 @@ from numpy.typing import NDArray
 from dpframe._duck import VIEW
 from dpframe.budget import PrivacyUnit
 from dpframe.common.texts import identifier, literal
-from dpframe.counts import CellCounts, Counts, CountTree, Ints, ListedNodes, python_integers
+from dpframe.counts import (
+    CellCounts,
+    Counts,
+    CountTree,
+    Ints,
+    ListedNodes,
+    different_values,
+    order_of_rows,
+    ranks_of_values,
+    whole_numbers,
+)
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import text_sql
 from dpframe.hierarchy._types import REAL, WHOLE, Advice, outer_type, unreadable_type
@@ -179,6 +189,7 @@ def rollup_statement(
     sums: Mapping[str, Summand] | None = None,
     value_types: Mapping[str, str] | None = None,
     leaves: str | None = None,
+    ordered: bool = True,
 ) -> str:
     """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``.
 
@@ -192,6 +203,7 @@ def rollup_statement(
     ``sums`` are whole numbers of a row of the view, by name: the result has their sum at every
     node, behind the keys. They are for records only; a dialect needs the ``value_types`` of their
     columns. ``leaves`` is a query of the finest keys and their counts, n, where these are known.
+    Unless ``ordered``, nodes of columns come in any order, for :func:`in_preorder`.
     """
     if dialect is not None:
         from dpframe.sources.portable_sql import portable_sql
@@ -245,13 +257,14 @@ def rollup_statement(
         cast = [f'CAST(t{i} AS VARCHAR) AS "t{i}"' for i in numbers]
         cast += [f'CAST(coalesce({name}, 0) AS VARCHAR) AS "{name}"' for name in added]
         shown = ", ".join([*cast, *(f'{sql} AS "{name}"' for name, sql in extra.items())])
+    in_order = extra is None and (ordered or not hierarchy.label_columns)
     return (
         "WITH "
         + ",\n".join(parts)
         + f'\nSELECT level AS "level", n AS "n", {shown} FROM candidates '
         f"{listed_join(hierarchy, only)}"
         + where
-        + (f"ORDER BY {hierarchy.order_by()}" if extra is None else "")
+        + (f"ORDER BY {hierarchy.order_by()}" if in_order else "")
     )
 
 
@@ -450,6 +463,17 @@ def counts_of(
     return tree_of(table, types, sums)
 
 
+def in_preorder(table: pa.Table, hierarchy: Hierarchy) -> pa.Table:
+    """The rows of a statement that was not ``ordered``, in the order of ``Columns.order_by``.
+
+    Here keys are sorted by the ranks of their different values, which takes DuckDB longer."""
+    if not hierarchy.label_columns:
+        return table
+    coded = [different_values(table[name]) for name in result_columns(hierarchy)]
+    ranks = [ranks_of_values(different)[place] for different, place in coded]
+    return table.take(order_of_rows([*ranks, _int64_values(table["level"])]))
+
+
 def tree_of(table: pa.Table, types: tuple[str, ...] = (), sums: Sequence[str] = ()) -> CountTree:
     """The tree in rows in preorder: level, n, keys and ``sums``."""
     return CountTree.from_preorder(
@@ -485,7 +509,7 @@ def _cells_of(
         places=tuple(placed),
         own_counts=own,
         types=types,
-        own_sums=tuple(python_integers(rows[name]) for name in sums),
+        own_sums=tuple(whole_numbers(rows[name]) for name in sums),
     ).check_sums()
 
 

@@ -14,7 +14,7 @@ from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.measures.measure import vectors_of
 from dpframe.sources.cell_leaves import record_leaves
-from dpframe.sources.rollup_statement import rollup_statement
+from dpframe.sources.rollup_statement import in_preorder, rollup_statement
 from dpframe.sources.segment_places import DUCKDB, value_indices, vector_summands
 
 TEXTS, WHOLE = ("", None, "a", "A", " ", "é"), (0, None, 7)
@@ -100,6 +100,31 @@ def test_equal_values_are_read_once() -> None:
     assert value_indices(vectors, by_user=True) == [0, 0, 0, 0, 4, 4, 6, 7]
     assert list(vector_summands(vectors, by_user=True)) == ["x0", "x4", "x6"]
     assert value_indices(vectors, by_user=False) == [0, 0, 0, 0, 4, 4, 0, 7]
+
+
+@pytest.mark.parametrize("invalid", ["count", "drop"])
+def test_nodes_are_in_the_order_that_the_database_gives_them(invalid: str) -> None:
+    """Law: NULL first, numbers by size, texts by bytes, a node before what is below it."""
+    hierarchy = dp.columns("number", "text", "day", invalid=invalid)
+    texts = (*TEXTS, "\U0001f600", "\uffff", "a ", "B")
+    numbers, days = (*WHOLE, -1, 10, 2**62, -(2**62)), ("2024-01-02", None, "0999-12-31")
+    con = duckdb.connect()
+    con.execute("CREATE TABLE rows (number BIGINT, text VARCHAR, day DATE)")
+    rows = list(itertools.product(numbers, texts, days))
+    con.executemany("INSERT INTO rows VALUES (?, ?, ?)", rows)
+    types = ("BIGINT", "VARCHAR", "DATE")
+    sql, any_order = (
+        rollup_statement(
+            hierarchy, PrivacyUnit(), band=1, types=types, seed=1, view="rows", ordered=ordered
+        )
+        for ordered in (True, False)
+    )
+    assert "ORDER BY" in sql
+    assert "ORDER BY" not in any_order
+    mixed = con.sql(f"FROM ({any_order}) ORDER BY hash(t1, t2, t3, level)").to_arrow_table()
+    expected = con.sql(sql).to_arrow_table()
+    assert mixed != expected
+    assert in_preorder(mixed, hierarchy) == expected
 
 
 def test_groups_by_place_are_the_same_groups(tmp_path: Path) -> None:
