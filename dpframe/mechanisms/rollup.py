@@ -53,7 +53,7 @@ from numpy.typing import NDArray
 
 from dpframe.accounting.losses import level_laws
 from dpframe.accounting.weighted_round_noise import RoundLaws
-from dpframe.counts import Counts, Ints, Nodes
+from dpframe.counts import ROOM, Counts, Ints, Nodes, Wholes, shortest
 from dpframe.hierarchy import Kind
 from dpframe.measures.bins import Steps
 from dpframe.measures.measure import (
@@ -129,6 +129,13 @@ def run_node_counts(
     return noisy
 
 
+def _add_noise(exact: Wholes, noise: NDArray[np.int64]) -> Wholes:
+    """Exact sums with noise, which has up to 64 bits."""
+    fits = exact.dtype == np.int64 and (np.abs(noise.astype(np.float64)) < ROOM).all()
+    noisy: Wholes = exact + noise if fits else exact.astype(object) + noise.astype(object)
+    return noisy
+
+
 def measured_parts_cost(scales: Mapping[int, Fraction], *, most: int) -> Fraction:
     """Return epsilon of a vector; a unit moves parts, and the totals of a level, by ``most``."""
     return sum((Fraction(most) / scale for scale in scales.values()), Fraction(0))
@@ -143,22 +150,18 @@ def scales_for(
 
 
 def run_measured_parts(
-    parts: NDArray[np.object_],
-    totals: NDArray[np.object_],
-    level: NDArray[np.int64],
-    *,
-    scales: Mapping[int, Fraction],
-) -> tuple[NDArray[np.object_], dict[int, NDArray[np.object_]]]:
+    parts: Wholes, totals: Wholes, level: NDArray[np.int64], *, scales: Mapping[int, Fraction]
+) -> tuple[Wholes, dict[int, Wholes]]:
     """Return noisy parts, and noisy totals of the nodes on each level that has a scale.
 
     ``parts`` and ``totals`` are true numbers, one a node; ``level`` is the level of every node.
     """
-    noisy = parts + UnboundedNoise(scales[PARTS]).draw(len(parts)).astype(object)
+    noisy = _add_noise(parts, UnboundedNoise(scales[PARTS]).draw(len(parts)))
     above = {}
     for at in sorted(scales):
         if at != PARTS:
             here = totals[level == at]
-            above[at] = here + UnboundedNoise(scales[at]).draw(len(here)).astype(object)
+            above[at] = _add_noise(here, UnboundedNoise(scales[at]).draw(len(here)))
     return noisy, above
 
 
@@ -168,9 +171,7 @@ class Measurable(Protocol):
     @property
     def counts(self) -> Counts: ...
 
-    def parts(
-        self, vectors: Sequence[Vector], nodes: Nodes, places: Ints
-    ) -> list[NDArray[np.object_]]:
+    def parts(self, vectors: Sequence[Vector], nodes: Nodes, places: Ints) -> Sequence[Wholes]:
         """Return every vector, one number a node; ``places`` are the positions of the nodes, one
         column an axis."""
 
@@ -332,7 +333,7 @@ class Estimate:
     ``scales`` are the noise scales of measured parts and levels; empty without a vector.
     """
 
-    total: NDArray[np.object_]
+    total: Wholes
     variance: NDArray[np.float64]
     largest: NDArray[np.float64]
     scales: Mapping[int, Fraction]
@@ -591,7 +592,7 @@ difference of sums of parts and measured totals, and a level can have a thousand
 
 
 def _vector_estimate(
-    exact: NDArray[np.object_],
+    exact: Wholes,
     level: NDArray[np.int64],
     forest: Forest,
     paid: VectorCharge,
@@ -604,9 +605,10 @@ def _vector_estimate(
         weights = {PARTS: Fraction(1)}
         scales = scales_for(weights, most=most, epsilon=paid.epsilon)
     assert measured_parts_cost(scales, most=most) <= paid.epsilon
+    exact = shortest(exact)
     totals = subtree_sums(exact, forest)
     parts, above = run_measured_parts(exact, totals, level, scales=scales)
-    known = np.zeros(len(parts), dtype=object)
+    known = np.zeros(len(parts), dtype=np.result_type(parts, *above.values()))
     for at, values in above.items():
         known[level == at] = values
     own, variance = _scale_variances(level, scales)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpframe.counts import Wholes
 from dpframe.errors import ParameterError
 from dpframe.measures.bins import Steps
 from dpframe.noise import NoiseTable, UnboundedNoise, law_of_facts
@@ -173,16 +174,17 @@ class KnownNoise:
         return np.maximum(least, past), np.minimum(most, own)
 
 
-def steps_to_floats(steps: Objects, decimals: int) -> NDArray[np.float64]:
+def steps_to_floats(steps: Wholes, decimals: int) -> NDArray[np.float64]:
     """Convert steps of 10 ** -decimals to floats in the unit of the values, each rounded once."""
     ten = 10 ** abs(decimals)
     if 0 <= decimals <= EXACT_TENS:
         out = steps.astype(np.float64)
         rounded = np.abs(out) >= PRECISE  # others are exact, and so their quotient is rounded once
         out /= ten
-        out[rounded] = [s / ten for s in steps[rounded]]
+        out[rounded] = [s / ten for s in steps[rounded].tolist()]
         return out
-    return np.array([s / ten if decimals >= 0 else float(s * ten) for s in steps], dtype=float)
+    exact = steps.tolist()  # Python's integers
+    return np.array([s / ten if decimals >= 0 else float(s * ten) for s in exact], dtype=float)
 
 
 def drawn_range(value: NDArray[Any], unit: int | Whole) -> tuple[NDArray[Any], NDArray[Any]]:

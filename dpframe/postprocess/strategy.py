@@ -28,6 +28,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from dpframe.counts import ROOM, Wholes, shortest
 from dpframe.errors import ParameterError
 from dpframe.postprocess.consistency import Forest
 from dpframe.postprocess.tree_squares import checked_forest, totals_of, whole_estimates
@@ -164,16 +165,39 @@ def _weights_on_grid(weights: NDArray[np.float64], floor: int) -> tuple[int, ...
     return tuple(units.tolist())
 
 
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Nodes ``top`` and the nodes ``here`` right below them, as kinds.
+
+    ``group``: for each kind below its place in ``top``. ``alike``: arrays of kinds, each with one
+    variance, that are all that lies below their parents. ``mixed``: kinds below the other parents,
+    one a node, and ``of`` the places of these parents.
+    """
+
+    top: slice
+    here: slice
+    group: NDArray[np.intp]
+    alike: list[NDArray[np.intp]]
+    mixed: NDArray[np.intp]
+    of: NDArray[np.intp]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tree:
-    """A tree, by depth, ready for many trials. ``at``: place of a node's level in ``levels``;
-    ``nodes``: number of nodes per level. ``ancestors`` and ``depths`` tell trees apart."""
+    """A tree, by depth, ready for many trials. Neighbouring leaves of one parent and level are one
+    kind of node: equal in every trial. Other nodes are kinds of their own.
+
+    ``at``: place of a node's level in ``levels``; ``times``: how many nodes each kind has, and
+    ``nodes`` each level. ``ancestors`` and ``depths`` tell trees apart.
+    """
 
     ancestors: bytes
     depths: bytes
-    steps: list[tuple[slice, slice, NDArray[np.intp]]] = field(compare=False)
+    steps: list[_Step] = field(compare=False)
     levels: list[int] = field(compare=False)
     at: NDArray[np.intp] = field(compare=False)
+    kind_at: NDArray[np.intp] = field(compare=False)
+    times: NDArray[np.int64] = field(compare=False)
     nodes: NDArray[np.int64] = field(compare=False)
     trials: int = field(compare=False)
 
@@ -189,12 +213,38 @@ class _Tree:
         levels, at = np.unique(depth, return_inverse=True)
         if len(levels) > GRID // 2:
             raise ParameterError(f"level has {len(levels)} different values, above {GRID // 2}.")
+        at, up = at[forest.order], forest.up
+        leaf = np.ones(n, dtype=np.bool_)
+        leaf[up[up >= 0]] = False
+        same = leaf[1:] & leaf[:-1] & (up[1:] == up[:-1]) & (at[1:] == at[:-1])
+        first = np.flatnonzero(np.append(True, ~same))
+        kind, times = np.cumsum(np.append(True, ~same)) - 1, np.diff(np.append(first, n))
+        steps = []
+        for top, here, _ in forest.levels():
+            kinds = slice(int(kind[here.start]), int(kind[here.stop - 1]) + 1)
+            own = first[kinds]
+            parent = kind[up[own]] - kind[top.start]  # a parent is a kind of its own
+            alone = (np.bincount(parent)[parent] == 1) & leaf[own]
+            number, placed = np.arange(kinds.start, kinds.stop), at[own]
+            mixed = np.repeat(~alone, times[kinds])
+            steps.append(
+                _Step(
+                    slice(int(kind[top.start]), kinds.start),
+                    kinds,
+                    parent,
+                    [number[alone & (placed == one)] for one in np.unique(placed[alone])],
+                    kind[here][mixed],
+                    np.repeat(parent, times[kinds])[mixed],
+                )
+            )
         return cls(
             ancestors=above.astype(np.int64).tobytes(),
             depths=depth.astype(np.int64).tobytes(),
-            steps=list(forest.levels()),
+            steps=steps,
             levels=levels.tolist(),
-            at=at[forest.order],
+            at=at,
+            kind_at=at[first],
+            times=times,
             nodes=np.bincount(at),
             trials=6 if n <= 3 else 100 if len(levels) <= 8 else 160,
         )
@@ -202,16 +252,26 @@ class _Tree:
     def error(self, weights: NDArray[np.float64], limit: float) -> float:
         """The error of a strategy, with the variances of :func:`.tree_squares.variances`: here all
         parts are measured, and nothing is infinite."""
-        vp = np.full(len(self.at), weights[0] ** -2)
-        precision = weights[1:][self.at] ** 2
+        vp = np.full(len(self.times), weights[0] ** -2)
+        precision = weights[1:][self.kind_at] ** 2
         terms, s = vp.copy(), vp / (1 + vp * precision)
-        for top, here, group in reversed(self.steps):
-            terms[top] += np.bincount(group, s[here], top.stop - top.start)
+        for step in reversed(self.steps):
+            top = step.top
+            below = np.zeros(top.stop - top.start)
+            if len(step.mixed):  # of nothing, bincount makes whole numbers
+                below += np.bincount(step.of, s[step.mixed], len(below))
+            for alike in step.alike:  # added one by one, as others are: sums differ in last digits
+                times = self.times[alike]
+                sums = np.cumsum(np.full(times.max(), s[alike[0]]))
+                below[step.group[alike - step.here.start]] = sums[times - 1]
+            terms[top] += below
             s[top] = terms[top] / (1 + terms[top] * precision[top])
-        for top, here, group in self.steps:
+        for step in self.steps:
+            top, here, group = step.top, step.here, step.group
             share = s[here] / terms[top][group]
             s[here] *= 1 - share
             s[here] += share * share * s[top][group]
+        s = np.repeat(s, self.times)
         above = np.maximum(np.sqrt(np.bincount(self.at, s) / self.nodes) - limit, 0.0)
         return math.sqrt(s.sum() / len(s)) + STEEP * float(above.sum())
 
@@ -236,9 +296,6 @@ protected. Other methods that divide evenly also pay for counts of records, so t
 the errors of their means (tests/benchmarks/rollup_error.py). A user is clipped over all parts
 together, which is worst where there are many nodes, so that little should be taken from parts."""
 
-SHORT = 2.0**62
-"""Sums of absolute values below this, as floating-point numbers tell them, fit 64 bits."""
-
 PARTS = -1
 """The key of the parts among the levels that are measured."""
 
@@ -260,11 +317,11 @@ def level_strategy(
 
 def consistent_totals(
     ancestor: NDArray[np.int64] | Forest,
-    parts: NDArray[np.object_],
+    parts: Wholes,
     spread: NDArray[np.float64],
-    known: NDArray[np.object_],
+    known: Wholes,
     variance: NDArray[np.float64],
-) -> tuple[NDArray[np.object_], NDArray[np.float64]]:
+) -> tuple[Wholes, NDArray[np.float64]]:
     """Totals in whole numbers that add up, and the variance of each: from measured ``parts`` with
     variances ``spread`` and totals that are ``known`` with a ``variance``, inf where no total was
     measured."""
@@ -280,18 +337,11 @@ def consistent_totals(
         total=apart,
         total_variance=variance,
     )
-    return summed + found.total.astype(object), found.total_variance
+    if summed.dtype != np.int64 or np.abs(found.total).max() >= ROOM:
+        return summed.astype(object) + found.total.astype(object), found.total_variance
+    return summed + found.total, found.total_variance
 
 
-def subtree_sums(
-    parts: NDArray[np.object_], ancestor: NDArray[np.int64] | Forest
-) -> NDArray[np.object_]:
-    """Sums of the parts at and below every node: in 64 bits where they fit, which is far faster."""
-    forest = checked_forest(ancestor)
-    try:
-        short = parts.astype(np.int64)
-    except OverflowError:
-        return totals_of(forest, parts)
-    if np.abs(short.astype(np.float64)).sum() < SHORT:
-        return totals_of(forest, short).astype(object)
-    return totals_of(forest, parts)
+def subtree_sums(parts: Wholes, ancestor: NDArray[np.int64] | Forest) -> Wholes:
+    """Sums of the parts at and below every node."""
+    return totals_of(checked_forest(ancestor), shortest(parts))

@@ -13,7 +13,17 @@ from numpy.typing import NDArray
 
 from dpframe import _duck
 from dpframe.budget import PrivacyUnit
-from dpframe.counts import Counts, CountTree, Ints, ListedNodes, python_integers, segments
+from dpframe.counts import (
+    Counts,
+    CountTree,
+    Ints,
+    ListedNodes,
+    Wholes,
+    python_integers,
+    segments,
+    shortest,
+    weighted_sum,
+)
 from dpframe.errors import ParameterError, SourceError
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
@@ -353,7 +363,7 @@ class MeasuredParts(RowParts):
 
     def parts(
         self, vectors: Sequence[Vector], nodes: ReportedNodes, places: Ints
-    ) -> list[NDArray[np.object_]]:
+    ) -> Sequence[Wholes]:
         """For every vector, an array with one number per node; ``places`` has the positions of
         ``nodes``, one column an axis."""
         if not vectors:
@@ -365,32 +375,30 @@ class MeasuredParts(RowParts):
 
 def _of_groups(
     measured: MeasuredParts, vectors: Sequence[Vector], nodes: ReportedNodes, places: Ints
-) -> list[NDArray[np.object_]]:
+) -> list[Wholes]:
     """Vectors of records from the sums of groups; all records of a group are in one part."""
     counts, names = measured.counts, measured.sums or ()
     part = segments(counts, measured.hierarchy.kind_order, nodes.level, places)
     sums = {
-        ROWS: counts.own_counts.astype(object),
+        ROWS: shortest(counts.own_counts),
         **dict(zip(names, counts.own_sums, strict=True)),
     }
-    held = {name: np.zeros(len(nodes.level), dtype=object) for name in sums}
+    held = {name: np.zeros(len(nodes.level), dtype=own.dtype) for name, own in sums.items()}
     for name, values in sums.items():
         np.add.at(held[name], part, values)
     return vectors_from_sums(held, vectors)
 
 
-def vectors_from_sums(
-    held: Mapping[str, NDArray[np.object_]], vectors: Sequence[Vector]
-) -> list[NDArray[np.object_]]:
+def vectors_from_sums(held: Mapping[str, Wholes], vectors: Sequence[Vector]) -> list[Wholes]:
     """Every vector, from the sums that ``sums_of`` names and the number of records, ``ROWS``."""
     out = []
     for v, place in zip(vectors, _vector_numbers(vectors), strict=True):
         if v.kind == "rows":
             out.append(held[ROWS])
         elif v.kind == "above":
-            out.append(held[f"x{place}"] - v.bounds.low * held[f"y{place}"])
+            out.append(weighted_sum(1, held[f"x{place}"], -v.bounds.low, held[f"y{place}"]))
         elif v.kind == "below":
-            out.append(v.bounds.high * held[f"y{place}"] - held[f"x{place}"])
+            out.append(weighted_sum(v.bounds.high, held[f"y{place}"], -1, held[f"x{place}"]))
         else:
             out.append(held[f"{OWN[v.kind]}{place}"])
     return out

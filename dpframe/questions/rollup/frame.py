@@ -16,6 +16,7 @@ from dpframe.asking.node_frame import (
     unknown_quantiles_notices,
 )
 from dpframe.asking.privacy_receipt import empty_result_notices, unseen_shares
+from dpframe.counts import ROOM, Wholes
 from dpframe.hierarchy import INVALID
 from dpframe.measures.measure import Measure
 from dpframe.mechanisms.rollup import Estimate, NoisyRollup
@@ -102,8 +103,12 @@ def _columns_of_rounds(found: FoundNodes, plan: RollupNumbers) -> dict[str, Ends
     return out
 
 
-def _total_half_width(estimate: Estimate, confidence: float) -> NDArray[np.object_]:
-    return whole_half_width(estimate.variance, confidence, estimate.largest).astype(object)
+def _total_and_half_width(estimate: Estimate, confidence: float) -> tuple[Wholes, Wholes]:
+    """The totals, and the half widths of their intervals, in one type that holds both ends."""
+    half = whole_half_width(estimate.variance, confidence, estimate.largest)
+    if estimate.total.dtype == np.int64 and half.max(initial=0) < ROOM and estimate.unit < ROOM:
+        return estimate.total, half
+    return estimate.total.astype(object), half.astype(object)
 
 
 def _distinct_ends(estimate: Estimate, half: int) -> Ends:
@@ -115,8 +120,7 @@ def _distinct_ends(estimate: Estimate, half: int) -> Ends:
 def whole_ends(estimate: Estimate, confidence: float) -> Ends:
     """Values rounded to whole numbers, halves up; ends of intervals rounded outwards."""
     unit = estimate.unit
-    half = _total_half_width(estimate, confidence)
-    total = estimate.total
+    total, half = _total_and_half_width(estimate, confidence)
     ends = ((2 * total + unit) // (2 * unit), (total - half) // unit, -((-total - half) // unit))
     value, lower, upper = (end.astype(np.int64) for end in ends)
     return value, lower, upper
@@ -124,9 +128,9 @@ def whole_ends(estimate: Estimate, confidence: float) -> Ends:
 
 def _sum_ends(estimate: Estimate, confidence: float) -> Ends:
     """Sums and their intervals, converted from steps to the unit of the values."""
-    half = _total_half_width(estimate, confidence)
+    total, half = _total_and_half_width(estimate, confidence)
     decimals = estimate.bounds.decimals
-    ends = (estimate.total, estimate.total - half, estimate.total + half)
+    ends = (total, total - half, total + half)
     value, lower, upper = (steps_to_floats(end, decimals) for end in ends)
     return value, lower, upper
 

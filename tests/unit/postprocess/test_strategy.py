@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
+from dpframe.postprocess import strategy
 from dpframe.postprocess.strategy import (
     LEAST_PARTS,
     PARTS,
@@ -155,3 +156,67 @@ def test_sums_in_64_bits_are_those_of_any_size(size: int) -> None:
     found = subtree_sums(parts, checked_forest(ancestor)).tolist()
     assert found == expected
     assert all(type(total) is int for total in found)
+
+
+def error_of_nodes(
+    ancestor: Whole, level: Whole, weights: NDArray[np.float64], limit: float
+) -> float:
+    """``_Tree.error`` node by node, in the same order of additions."""
+    forest = checked_forest(ancestor)
+    _, at = np.unique(level, return_inverse=True)
+    at, steps = at[forest.order], list(forest.levels())
+    vp, precision = np.full(len(at), weights[0] ** -2), weights[1:][at] ** 2
+    terms, s = vp.copy(), vp / (1 + vp * precision)
+    for top, here, group in reversed(steps):
+        terms[top] += np.bincount(group, s[here], top.stop - top.start)
+        s[top] = terms[top] / (1 + terms[top] * precision[top])
+    for top, here, group in steps:
+        share = s[here] / terms[top][group]
+        s[here] = s[here] * (1 - share) + share * share * s[top][group]
+    spread = np.sqrt(np.bincount(at, s) / np.bincount(at))
+    return math.sqrt(s.sum() / len(s)) + STEEP * float(np.maximum(spread - limit, 0.0).sum())
+
+
+def leafy_tree(seed: int) -> tuple[Whole, Whole]:
+    """Parents with many leaves side by side, of one level or two, and with leaves beside others."""
+    draw = np.random.default_rng(seed)
+    ancestor, level = [-1], [0]
+    for _ in range(int(draw.integers(1, 5))):
+        above, mixed = len(ancestor), 0.1 * int(draw.integers(2))
+        ancestor.append(0)
+        level.append(int(draw.integers(1, 3)))
+        for _ in range(int(draw.integers(0, 3))):
+            leaves = int(draw.integers(1, 40))
+            ancestor += [above] * leaves
+            level += [level[above] + 1 + int(draw.random() < mixed) for _ in range(leaves)]
+            if draw.random() < 0.4:
+                ancestor += [len(ancestor) - 1] * 3
+                level += [level[-1] + 1] * 3
+    return np.array(ancestor), np.array(level)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_errors_by_kinds_of_nodes_are_those_of_nodes_to_the_last_bit(seed: int) -> None:
+    """Law: a last digit could decide between two strategies."""
+    for ancestor, level in (leafy_tree(seed), tree(60, 4, seed)):
+        made, draw = strategy._Tree.of(ancestor, level), np.random.default_rng(seed)
+        for _ in range(5):
+            weights = draw.random(len(made.levels) + 1) * np.append(
+                1, draw.random(len(made.levels)) < 0.6
+            )
+            weights /= weights.sum()
+            assert made.error(weights, 1.5) == error_of_nodes(ancestor, level, weights, 1.5)
+
+
+def test_a_product_in_the_place_of_a_sum_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: many leaves of one kind, multiplied."""
+    different = 0
+    for seed in range(6):
+        star = np.array([-1] + [0] * (3_000 + seed))
+        made = strategy._Tree.of(star, np.minimum(np.arange(len(star)), 1))
+        weights = np.random.default_rng(seed).dirichlet(np.ones(len(made.levels) + 1))
+        true = made.error(weights, 1.5)
+        with monkeypatch.context() as patch:
+            patch.setattr(np, "cumsum", lambda one: one * np.arange(1, len(one) + 1))
+            different += made.error(weights, 1.5) != true
+    assert different
