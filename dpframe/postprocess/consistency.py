@@ -40,8 +40,8 @@ References
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -65,11 +65,13 @@ class Forest:
 
     ``order`` and ``up``: int64, shape (n,); for each node its old position, and the new position of
     its parent, -1 for a root. ``starts``: new position where each level starts, n at the end.
+    ``kept``: what :mod:`.tree_squares` has computed of it.
     """
 
     order: NDArray[np.intp]
     up: NDArray[np.int64]
     starts: tuple[int, ...]
+    kept: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, parent: NDArray[np.int64]) -> Forest:

@@ -63,6 +63,29 @@ class _SubtreeVariances:
     unknown: NDArray[np.int64]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Spread:
+    """What variances of measurements, ``measured``, say of a forest: the variances in subtrees,
+    those that least squares leaves of parts and totals, and which share parts and totals get of
+    what is distributed over the terms of one node; by level."""
+
+    measured: tuple[Reals, Reals]
+    below: _SubtreeVariances
+    left: tuple[Reals, Reals]
+    shares: tuple[Reals, Reals]
+
+
+def _spread(forest: Forest, vp: Reals, vt: Reals) -> _Spread:
+    """The spread for variances by level: the last one is kept, since vectors share variances."""
+    known: _Spread | None = forest.kept.get("spread")
+    if known is None or not all(map(np.array_equal, known.measured, (vp, vt))):
+        below = _variances_upward(forest, vp, vt)
+        left, shares = _variances_downward(forest, below, vp)
+        known = _Spread(measured=(vp, vt), below=below, left=left, shares=shares)
+        forest.kept["spread"] = known
+    return known
+
+
 def least_squares(
     ancestor: NDArray[np.int64] | Forest,
     *,
@@ -106,7 +129,8 @@ def least_squares(
     if not (np.isfinite(p).all() and np.isfinite(t).all()):
         raise ParameterError("part and total must be finite where their variance is.")
 
-    below = _variances_upward(forest, vp, vt)
+    spread = _spread(forest, vp, vt)
+    below = spread.below
     gain = np.divide(below.s, vt, out=np.zeros(n), where=np.isfinite(vt))
     terms, z = p.copy(), p  # z: merged with the own measurement
     z = terms + gain * (t - terms)
@@ -114,12 +138,11 @@ def least_squares(
         terms[top] += np.bincount(group, z[here], top.stop - top.start)
         z[top] = terms[top] + gain[top] * (t[top] - terms[top])
     x = z.copy()
+    of_part, of_total = spread.shares
     for top, here, group in forest.levels():
-        share = _share_of_term(below, top, below.s[here], group)
-        x[here] += share * (x[top] - terms[top])[group]
-    every = slice(0, n)
-    fitted = p + _share_of_term(below, every, vp, np.arange(n)) * (x - terms)
-    of_parts, of_totals = _variances_downward(forest, below, vp)
+        x[here] += of_total[here] * (x[top] - terms[top])[group]
+    fitted = p + of_part * (x - terms)
+    of_parts, of_totals = spread.left
     return Estimates(
         part=forest.restore(fitted),
         total=forest.restore(x),
@@ -139,8 +162,9 @@ def variances(forest: Forest, part_variance: Reals, total_variance: Reals) -> tu
     variance of v [2]_. If exactly one s_k is infinite, that term is x_v less the others, which
     are independent of x_v; the others learn nothing.
     """
-    vp, vt = part_variance[forest.order], total_variance[forest.order]
-    of_parts, of_totals = _variances_downward(forest, _variances_upward(forest, vp, vt), vp)
+    of_parts, of_totals = _spread(
+        forest, part_variance[forest.order], total_variance[forest.order]
+    ).left
     return forest.restore(of_parts), forest.restore(of_totals)
 
 
@@ -199,21 +223,24 @@ def _share_of_term(
     return np.where(unknown > 0, open_ / np.maximum(unknown, 1), shared)
 
 
-def _variances_downward(forest: Forest, below: _SubtreeVariances, vp: Reals) -> tuple[Reals, Reals]:
-    """Final variances of parts and totals, by level."""
+def _variances_downward(
+    forest: Forest, below: _SubtreeVariances, vp: Reals
+) -> tuple[tuple[Reals, Reals], tuple[Reals, Reals]]:
+    """Final variances of parts and totals, and their shares, by level."""
 
-    def smoothed(top: slice, s: Reals, group: NDArray[np.intp]) -> Reals:
+    def smoothed(top: slice, s: Reals, group: NDArray[np.intp]) -> tuple[Reals, Reals]:
         share, above = _share_of_term(below, top, s, group), final[top][group]
         alone = np.where(below.unknown[top] == 1, below.known[top], np.inf)[group] + above
         finite = np.isfinite(s)
         learns = finite & (share > 0)
         learned = np.where(learns, share, 0.0) ** 2 * np.where(learns, above, 0.0)
-        return np.where(finite, np.where(finite, s, 0.0) * (1 - share) + learned, alone)
+        return np.where(finite, np.where(finite, s, 0.0) * (1 - share) + learned, alone), share
 
-    final = below.s.copy()
+    final, shares = below.s.copy(), np.zeros_like(below.s)
     for top, here, group in forest.levels():
-        final[here] = smoothed(top, below.s[here], group)
-    return smoothed(slice(0, len(vp)), vp, np.arange(len(vp))), final
+        final[here], shares[here] = smoothed(top, below.s[here], group)
+    of_parts, part_shares = smoothed(slice(0, len(vp)), vp, np.arange(len(vp)))
+    return (of_parts, final), (part_shares, shares)
 
 
 def _order_by_level(forest: Forest, x: Reals, where: NDArray[np.bool_] | None = None) -> Reals:
@@ -262,6 +289,9 @@ def largest_shares(forest: Forest, part_variance: Reals, total_variance: Reals) 
     variance itself by the same recursion, with sums (`variances`).
     """
     vp, vt = part_variance[forest.order], total_variance[forest.order]
+    kept: tuple[tuple[Reals, Reals], Reals] | None = forest.kept.get("largest")
+    if kept is not None and all(map(np.array_equal, kept[0], (vp, vt))):
+        return kept[1]
     n = len(vp)
     measured = np.isfinite(vt)
     own = np.where(measured, vt, 0.0)
@@ -279,8 +309,7 @@ def largest_shares(forest: Forest, part_variance: Reals, total_variance: Reals) 
     merge(slice(0, n))
     for top, here, group in reversed(list(forest.levels())):
         size = top.stop - top.start
-        by_value = np.lexsort((s[here], group))
-        summed[top] += np.bincount(group[by_value], s[here][by_value], size)
+        summed[top] += _sum_by_parent(group, s[here], size)
         first, later = _two_largest(group, most[here], size)
         second[top] = np.maximum(np.minimum(terms[top], first), later)
         terms[top] = np.maximum(terms[top], first)
@@ -295,14 +324,19 @@ def largest_shares(forest: Forest, part_variance: Reals, total_variance: Reals) 
         rest[here] = c**2 * np.maximum(d**2 * others, np.maximum(of_own, rest[top])[group])
         apart = np.maximum(summed[top][group] - s[here], 0.0)
         rest_variance[here] = c**2 * (d**2 * apart + (of_own + rest_variance[top])[group])
-    largest = np.maximum(weight**2 * most, rest)
-    found = largest / (weight**2 * s + rest_variance)
-    return forest.restore(np.minimum(found, 1.0))
+    found = np.maximum(weight**2 * most, rest) / (weight**2 * s + rest_variance)
+    largest = forest.restore(np.minimum(found, 1.0))
+    forest.kept["largest"] = (vp, vt), largest
+    return largest
 
 
 def _two_largest(group: NDArray[np.intp], values: Reals, size: int) -> tuple[Reals, Reals]:
     """The two largest values of every group; 0 where there are fewer."""
     first, later = np.zeros(size), np.zeros(size)
+    if not (values != values[:1]).any():
+        number = np.bincount(group, minlength=size)
+        first[number > 0], later[number > 1] = values[0], values[0]
+        return first, later
     np.maximum.at(first, group, values)
     at = np.lexsort((values, group))
     ends = np.flatnonzero(np.diff(np.append(group[at], -1)))
@@ -429,6 +463,9 @@ AT_ONCE = 2**12
 def _preorder(forest: Forest) -> NDArray[np.int64]:
     """For each node, in the order of the nodes, its place in a preorder: there every subtree is one
     stretch."""
+    kept: NDArray[np.int64] | None = forest.kept.get("place")
+    if kept is not None:
+        return kept
     size = np.ones(len(forest.order), dtype=np.int64)
     for top, here, group in reversed(list(forest.levels())):
         np.add.at(size[top], group, size[here])
@@ -441,7 +478,8 @@ def _preorder(forest: Forest) -> NDArray[np.int64]:
         family = group[by_parent]
         first = np.searchsorted(family, family)  # where the family begins
         place[here.start + by_parent] = place[top][family] + 1 + before - before[first]
-    return forest.restore(place)
+    place = forest.kept["place"] = forest.restore(place)
+    return place
 
 
 def _check_fits(part: NDArray[np.float64] | Whole, total: Whole) -> None:

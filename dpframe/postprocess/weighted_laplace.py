@@ -383,11 +383,13 @@ def mean_ends(
         largest, confidence, nearest / half, furthest / half
     ):
         lower, upper = fitting(here, factor)
+        low, high = least[here], most[here]
         for low_end, high_end in ((-outer * half, -inner * half), (inner * half, outer * half)):
             one, other = np.maximum(lower, low_end), np.minimum(upper, high_end)
             fits = one <= other
-            least[here] = np.where(fits, np.minimum(least[here], one), least[here])
-            most[here] = np.where(fits, np.maximum(most[here], other), most[here])
+            low = np.where(fits, np.minimum(low, one), low)
+            high = np.where(fits, np.maximum(high, other), high)
+        least[here], most[here] = low, high
     return _cut_to_bounds(least, most, within, where=known)
 
 

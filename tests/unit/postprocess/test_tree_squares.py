@@ -267,3 +267,29 @@ def test_sums_that_leave_int64_are_refused() -> None:
         whole_estimates(
             np.array([-1, 0]), part=large, part_variance=one, total=large, total_variance=none
         )
+
+
+def test_what_is_kept_of_a_forest_is_of_its_variances_alone() -> None:
+    """Law: a forest that has seen other variances gives what a new one gives."""
+    rng = np.random.default_rng(0)
+    ancestor = np.array([-1, 0, 0, 1, 1, 1, 2, -1])
+    used, n = checked_forest(ancestor), len(ancestor)
+    part, total = rng.normal(size=n), rng.normal(size=n)
+    first = rng.integers(1, 9, n).astype(float), rng.integers(1, 9, n).astype(float)
+    second = first[0], np.where(np.arange(n) == 1, np.inf, first[1])
+    third = np.where(np.arange(n) == 3, 7.5, first[0]), second[1]
+    for vp, vt in (first, first, second, third, first):
+        given = {"part": part, "part_variance": vp, "total": total, "total_variance": vt}
+        kept, new = least_squares(used, **given), least_squares(ancestor, **given)
+        assert all((getattr(kept, f) == getattr(new, f)).all() for f in kept.__slots__)
+        fresh = checked_forest(ancestor)
+        assert (largest_shares(used, vp, vt) == largest_shares(fresh, vp, vt)).all()
+        assert rounded_parts(used, kept.part).tolist() == rounded_parts(fresh, new.part).tolist()
+
+
+def test_equal_values_have_the_largest_that_sorting_finds() -> None:
+    group = np.array([0, 0, 2, 3, 3, 3])
+    equal = tree_squares._two_largest(group, np.full(6, 0.1), 5)
+    nearly = tree_squares._two_largest(group, np.array([0.1, 0.1, 0.1, 0.1, 0.1, 0.05]), 5)
+    for one, other in zip(equal, nearly, strict=True):
+        assert one.tolist() == other.tolist()
