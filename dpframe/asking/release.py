@@ -113,7 +113,8 @@ class DataScope:
         """Return the facts that a receipt gets in addition to what it ``said`` before."""
         out: dict[str, Any] = {} if self.data is None else {"data": self.data}
         if self.csv is not None:
-            out["card"] = [*said["card"], ["source", f"CSV{self.csv}", CSV_TEXT_ONLY]]
+            text = CSV_TEXT_ONLY.format(others="other " if " as " in self.csv else "")
+            out["card"] = [*said["card"], ["source", f"CSV{self.csv}", text]]
         if self.period is None:
             return out
         out["period"] = self._period_facts()
@@ -177,8 +178,8 @@ class DataScope:
 
 
 CSV_TEXT_ONLY = (
-    "every column is text; numbers are texts such as 1250.5: 1,250.00, $5 and 3,50 count nothing; "
-    r"bytes that are no text of the encoding read as \xE9"
+    "every {others}column is text; numbers are texts such as 1250.5: 1,250.00, $5 and 3,50 count "
+    r"nothing; bytes that are no text of the encoding read as \xE9"
 )
 
 ALL_DATA = DataScope()

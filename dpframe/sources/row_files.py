@@ -19,12 +19,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import IO, TextIO
+from typing import IO, Any, TextIO
 
 import pyarrow as pa
 
 from dpframe import _duck
-from dpframe.common.calls import known_arguments
+from dpframe.common.calls import known_arguments, shown_value
 from dpframe.common.files import ADDRESS, file_of_path, matching_files, quoted_path
 from dpframe.common.texts import ESCAPES, identifier, literal
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError, SourceError
@@ -179,6 +179,10 @@ record could decide how the rest of a file reads."""
 
 OTHER_DELIMITERS = ";\t|"
 
+TYPES = ("BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "DATE", "TIMESTAMP", "VARCHAR")
+"""Types of DuckDB that columns of CSV files are declared with. ``TRY_CAST`` from a text to one of
+these fails at no text and depends on no setting."""
+
 
 class File(str):
     """The path of one or several files, and how to read CSV files.
@@ -191,12 +195,15 @@ class File(str):
         The character between the values of a line; None means that the ending of the path tells.
     encoding
         The encoding of CSV files.
+    types
+        Declared types of some columns, by name.
     name
         The name in receipts and messages, if it is not the path.
     """
 
     delimiter: str | None
     encoding: str
+    types: dict[str, str]
     name: str | None
 
     def __new__(
@@ -205,16 +212,16 @@ class File(str):
         *,
         delimiter: str | None = None,
         encoding: str = UTF_8,
+        types: Mapping[str, str] | None = None,
         name: str | None = None,
     ) -> File:
         self = super().__new__(cls, path)
-        self.delimiter, self.encoding, self.name = (
-            _parse_delimiter(delimiter),
-            _parse_encoding(encoding),
-            name,
-        )
-        if path.lower().endswith(PARQUET) and (self.delimiter, self.encoding) != (None, UTF_8):
-            raise ParameterError(f"{self.label} is no CSV file. Leave delimiter and encoding out.")
+        self.delimiter, self.encoding = _parse_delimiter(delimiter), _parse_encoding(encoding)
+        self.types, self.name = _parse_types(types), name
+        if path.lower().endswith(PARQUET) and self.reading:
+            raise ParameterError(
+                f"{self.label} is no CSV file. Leave delimiter, encoding, types out."
+            )
         return self
 
     @property
@@ -224,19 +231,25 @@ class File(str):
 
     @property
     def reading(self) -> str:
-        """Delimiter and encoding in a few words, as far as they are not the defaults."""
+        """Delimiter, encoding and types in a few words, as far as they are not the defaults."""
         by = "" if self.delimiter is None else f", delimiter {self.delimiter!r}"
-        return by if self.encoding == UTF_8 else f"{by}, encoding {self.encoding}"
+        by += "" if self.encoding == UTF_8 else f", encoding {self.encoding}"
+        return by + "".join(f", {name!r} as {kind}" for name, kind in self.types.items())
 
 
 @known_arguments
 def csv_file(
-    path: str | os.PathLike[str], *, delimiter: str | None = None, encoding: str = UTF_8
+    path: str | os.PathLike[str],
+    *,
+    delimiter: str | None = None,
+    encoding: str = UTF_8,
+    types: Mapping[str, str] | None = None,
 ) -> File:
-    """A source that reads one or several CSV files with another delimiter or encoding.
+    """A source that reads one or several CSV files with another delimiter, encoding or types.
 
     Every question takes this source where it takes a path. The first line names the columns, and
-    every column is text. Nothing is guessed from the rows, which are private.
+    every column is text unless ``types`` declares one. Nothing is guessed from the rows, which are
+    private.
 
     Parameters
     ----------
@@ -248,13 +261,17 @@ def csv_file(
     encoding
         Such as ``"latin-1"``, ``"cp1252"`` or ``"utf-16"``; by default UTF-8. Bytes that are no
         text in the encoding read as escapes such as ``\\xE9``.
+    types
+        DuckDB's types of some columns, such as ``{"day": "DATE", "amount": "DOUBLE"}``: BOOLEAN,
+        INTEGER, BIGINT, DOUBLE, DATE, TIMESTAMP or VARCHAR (text). A text that is no value of the
+        type is a missing value, and its row counts. Numbers are grouped faster than their texts.
 
     Raises
     ------
     ParameterTypeError
         If ``path`` is no text and no path.
     ParameterError
-        If delimiter or encoding cannot be read, or is given for a Parquet file.
+        If delimiter, encoding or types cannot be read, or are given for a Parquet file.
 
     Examples
     --------
@@ -266,7 +283,7 @@ def csv_file(
     text = os.fspath(path)
     if delimiter is None and not text.lower().endswith((*SEPARATORS, *PARQUET)):
         delimiter = ","
-    return File(text, delimiter=delimiter, encoding=encoding)
+    return File(text, delimiter=delimiter, encoding=encoding, types=types)
 
 
 def _parse_delimiter(given: object) -> str | None:
@@ -285,6 +302,17 @@ def _parse_encoding(given: object) -> str:
             f"encoding {given!r} is not read. Pass 'latin-1', 'cp1252' or 'utf-16', or write UTF-8."
         )
     return name
+
+
+def _parse_types(given: object) -> dict[str, str]:
+    named = {} if given is None else given
+    if isinstance(named, Mapping) and all(isinstance(kind, str) for kind in named.values()):
+        types = {str(name): kind.upper() for name, kind in named.items()}
+        if {*types.values()} <= {*TYPES}:
+            return types
+    raise ParameterError(
+        f"types must be as {{'day': 'DATE'}}; got {shown_value(given)}. Pass {', '.join(TYPES)}."
+    )
 
 
 def open_file(file: File, wanted: Sequence[str], opening: ExitStack) -> _duck.OwnRelation:
@@ -309,12 +337,21 @@ def open_file(file: File, wanted: Sequence[str], opening: ExitStack) -> _duck.Ow
                 "same columns in the same order."
             )
     _check_delimiter(wanted, names, delimiter, file.label)
-    require_columns(wanted, names, listed=False)
+    require_columns([*wanted, *file.types], names, listed=False)
     copies = [_utf_8_copy(each, file.encoding, opening) for each in files]
     listed = f"[{', '.join(map(_duckdb_path, copies))}]"
     types = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
     options = f"columns = {{{types}}}, delim = {literal(delimiter)}, {LENIENT}"
-    return _duck.scan(f"read_csv({listed}, {options})", file.label)
+    scan = f"read_csv({listed}, {options})"
+    if file.types:
+        read = [  # a bare cast would become the reader's type, which leaves out rows
+            f"TRY_CAST(nullif({column}, '') AS {file.types[name]}) AS {column}"
+            if name in file.types
+            else column
+            for name, column in zip(names, map(identifier, names), strict=True)
+        ]
+        scan = f"(SELECT {', '.join(read)} FROM {scan})"
+    return _duck.scan(scan, file.label)
 
 
 def _unreadable_path_message(path: str) -> str:
@@ -439,10 +476,8 @@ LONGEST = max(map(len, STARTS))
 
 
 @contextmanager
-def piped_rows(
-    stream: TextIO, *, delimiter: str | None = None, encoding: str = UTF_8
-) -> Iterator[object]:
-    """The rows in a stream of bytes, as a source; CSV as :class:`File` reads it.
+def piped_rows(stream: TextIO, **how: Any) -> Iterator[object]:
+    """The rows in a stream of bytes, as a source; CSV as :class:`File` reads it, given ``how``.
 
     Raises
     ------
@@ -466,7 +501,7 @@ def piped_rows(
         if path.suffix in ("", ".arrow"):
             yield _mapped_arrow_table(path)
         else:
-            yield File(str(path), name=STANDARD_INPUT, delimiter=delimiter, encoding=encoding)
+            yield File(str(path), name=STANDARD_INPUT, **how)
 
 
 def _copy_stream(stream: IO[bytes], folder: Path) -> Path:

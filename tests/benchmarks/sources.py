@@ -15,7 +15,7 @@ from typing import Any
 from tests.benchmarks import bench
 from tests.benchmarks.bench import BUDGET, LEVELS, Figures
 
-SOURCES = ("Parquet", "DuckDB table", "Arrow", "Polars", "pandas", "CSV")
+SOURCES = ("Parquet", "DuckDB table", "Arrow", "Polars", "pandas", "CSV", "CSV, types")
 COLUMNS = {"numbers": LEVELS, "texts": ["country", "product"]}
 TEXTS = "'c' || (a % 40) AS country, 'product-' || b % 20 || '-' || c % 40 AS product"
 
@@ -37,9 +37,12 @@ def opened(kind: str, folder: Path) -> tuple[object, Callable[[str], Any]]:
     con = duckdb.connect(str(folder / "rows.db"))
     if kind == "DuckDB table":
         return con.table("rows"), lambda query: con.sql(query.format("rows")).df()
-    if kind in ("Parquet", "CSV"):
-        file = str(folder / f"rows.{kind.lower()}")
-        return file, lambda query: con.sql(query.format(f"'{file}'")).df()
+    if kind.startswith(("Parquet", "CSV")):
+        import dpframe as dp
+
+        file = str(folder / f"rows.{kind.split(',')[0].lower()}")
+        declared = dp.csv_file(file, types=dict.fromkeys(LEVELS, "BIGINT")) if "," in kind else file
+        return declared, lambda query: con.sql(query.format(f"'{file}'")).df()
     frame: Any = con.sql("FROM rows")
     frame = {"Arrow": frame.to_arrow_table, "Polars": frame.pl, "pandas": frame.df}[kind]()
     con.register("given", frame)

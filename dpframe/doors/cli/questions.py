@@ -319,6 +319,7 @@ SOURCE = (
 
 DELIMITER = r"the character between values of a CSV file, such as ';' or '\\t'"
 ENCODING = "the encoding of a CSV file, such as latin-1 or utf-16; default: %(default)s"
+TYPES = "types of columns of a CSV file, as day=DATE,amount=DOUBLE; default: text"
 OUTPUT = f"write the rows: {', '.join(ENDINGS)}; - is standard output"
 DATA = option("--data", "your name for the state of the data, such as a date")
 
@@ -365,6 +366,7 @@ def add_question_commands(
                 dest="csv_encoding",
                 default=UTF_8,
             ),
+            option("--types", TYPES, type=_types_by_column),
             *question_options(question),
             *options,
         ).add_to(commands, name, only)
@@ -444,11 +446,16 @@ def _call_question(question: Question[Any, Any], options: argparse.Namespace) ->
         )
 
 
+def _types_by_column(text: str) -> dict[str, str]:
+    pairs = (part.rpartition("=") for part in text.split(","))
+    return {name: kind for name, _, kind in pairs}
+
+
 @contextmanager
 def _command_source(options: argparse.Namespace) -> Iterator[object]:
     """Yield the source of a command: the named file, or the rows piped into standard input."""
     delimiter = "\t" if options.delimiter == r"\t" else options.delimiter
-    how = {"delimiter": delimiter, "encoding": options.csv_encoding}
+    how = {"delimiter": delimiter, "encoding": options.csv_encoding, "types": options.types}
     if options.file != STANDARD:
         yield File(options.file, **how)
         return

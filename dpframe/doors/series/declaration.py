@@ -55,7 +55,7 @@ PERIOD = "{period}"
 SQLITE = b"SQLite format 3\0"
 """First bytes of a SQLite database, whatever the name of its file."""
 
-HOW_CSV = ("delimiter", "encoding")
+HOW_CSV = ("delimiter", "encoding", "types")
 """Keys that may be declared together with ``file``, for reading CSV files."""
 
 SOURCE_KEYS = ("file", *HOW_CSV, "database", "table", "sql")
@@ -84,10 +84,11 @@ class FileSource(Source):
     file: str
     delimiter: str | None = None
     encoding: str = UTF_8
+    types: Mapping[str, str] | None = None
 
     def object_for(self, period: str) -> File:
         file = self.file.replace(PERIOD, period)
-        return File(file, delimiter=self.delimiter, encoding=self.encoding)
+        return File(file, **{key: getattr(self, key) for key in HOW_CSV})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +141,7 @@ def as_source(given: object, base: Path, where: str) -> Source:
     """Make a source from its declaration; paths are relative to ``base``, ``where`` is for
     messages."""
     if isinstance(given, File):
-        given = {"file": str(given), "delimiter": given.delimiter, "encoding": given.encoding}
+        given = {"file": str(given), **{key: getattr(given, key) for key in HOW_CSV}}
     if isinstance(given, str | Path):
         return FileSource(file=path_from_base(given, base))
     if not isinstance(given, Mapping):
