@@ -1,20 +1,4 @@
-"""Count any source exactly: nodes or cells, and different users at every node.
-
-**Different users** at every node are counted, for any source, with one statement.
-
-A user counts once in the total, and in each level at no more than ``at_most`` of their nodes: the
-first nodes in the order of a hash of user, node and a secret seed. So these nodes depend only on
-this user and the seed. At their other nodes users are not counted at all, and a node at which
-nobody is counted does not exist. CTEs, in order:
-
-source  the columns that matter, renamed
-held    users and their different values
-keyed   users and their finest keys
-of_l    users and their different nodes of level l
-level_l numbers of users at the nodes of level l
-
-For listed keys, chosen, leaves and placed stand in place of of_l and level_l.
-"""
+"""Count any source exactly: nodes or cells, and different users at every node."""
 
 from __future__ import annotations
 
@@ -27,7 +11,6 @@ import pyarrow as pa
 
 from dpframe._duck import VIEW, Relation, register_table
 from dpframe.budget import PrivacyUnit
-from dpframe.common.texts import ascending_order
 from dpframe.counts import Counts, CountTree, ListedNodes
 from dpframe.dialects import SPARK
 from dpframe.errors import ParameterError
@@ -39,25 +22,18 @@ from dpframe.sources.candidates import group_counts, preorder_table
 from dpframe.sources.cell_leaves import (
     BEYOND,
     WHOLE_STEPS,
-    finest_columns,
-    keyed_sql,
-    row_hash,
-    source_columns,
 )
 from dpframe.sources.frames import is_spark, rows_of_frame
 from dpframe.sources.keys import check_key_types, listed_counts
 from dpframe.sources.portable_sql import Summand
 from dpframe.sources.rollup_statement import (
-    candidates_sql,
     check_weight_type,
     counts_of,
     in_preorder,
-    result_columns,
     rollup_statement,
     source_sql,
     tree_of,
 )
-from dpframe.sources.segment_places import keyed_leaves_join, node_places_ctes, reported_levels
 from dpframe.sources.small_frames import MOST, counts_small, small_counts
 from dpframe.sources.source_relations import (
     canonical,
@@ -66,6 +42,7 @@ from dpframe.sources.source_relations import (
     open_source,
 )
 from dpframe.sources.spark import SparkFrame, fetch_table
+from dpframe.sources.user_rows import users_at_all, users_at_reported
 
 
 def node_users(
@@ -92,18 +69,19 @@ def node_users(
         check_writable(user, seen[user])
         if listed is not None:
             check_key_types(listed, hierarchy, types)
-        held, read = _user_value_ctes(hierarchy, unit, types, seen[user])
+        own, read = source_sql(
+            hierarchy,
+            unit,
+            types=types,
+            user_type=seen[user],
+            view=VIEW,
+            again=relation.repeats(),
+        )
+        asked = {"most": unit.nodes, "seed": random_seed(), "progress": progress}
         if listed is None:
-            statement = candidate_users_sql(
-                hierarchy, unit, held, read, band=band, seed=random_seed()
-            )
-        else:
-            statement = listed_users_sql(hierarchy, unit, held, read, listed, seed=random_seed())
-        table = relation.query(statement, progress)
-    if listed is None:
-        return _unconnected_tree(table, types)
-    count = np.zeros(len(listed.level), dtype=np.int64)
-    count[table["place"].cast(pa.int64()).to_numpy()] = table["n"].cast(pa.int64()).to_numpy()
+            table = users_at_all(relation, hierarchy, read, own, band, **asked)
+            return _unconnected_tree(table, types)
+        count = users_at_reported(relation, hierarchy, read, own, listed, **asked)
     return CountTree(
         level=listed.level, parent=listed.parent, count=count, keys=listed.keys, types=types
     )
@@ -159,94 +137,6 @@ def _spark_steps(found: SparkFrame, column: str) -> str:
     most, end = d.real(sys.float_info.max), d.real(BEYOND)
     cut = f"least(greatest({number}, -{end}), {end}) * {d.real(WHOLE_STEPS)}"
     return f"CASE WHEN {number} BETWEEN -{most} AND {most} THEN {d.wide(f'round({cut})')} END"
-
-
-def _user_value_ctes(
-    hierarchy: Hierarchy, unit: PrivacyUnit, types: tuple[str, ...], user_type: str
-) -> tuple[list[str], tuple[str, ...]]:
-    """The CTEs ``source``, ``held`` and ``keyed``, and the types of the columns of ``source``. Each
-    value of a user is read once."""
-    source, types = source_sql(hierarchy, unit, types=types, user_type=user_type, view=VIEW)
-    own = ", ".join(source_columns(hierarchy))
-    return [
-        source,
-        f"held AS (SELECT DISTINCT u, {own} FROM source)",
-        f"keyed AS MATERIALIZED ({keyed_sql(hierarchy, types, 'held', 'u')})",
-    ], types
-
-
-def candidate_users_sql(
-    hierarchy: Hierarchy,
-    unit: PrivacyUnit,
-    held: list[str],
-    types: tuple[str, ...],
-    *,
-    band: int,
-    seed: int,
-) -> str:
-    """The statement where no keys are listed; it returns ``level, n, t1, t2, ...``."""
-    names, height = finest_columns(hierarchy), hierarchy.height
-    depth = hierarchy.depth(names)
-    own = ["u", *names, *([] if depth is None else [f"{depth} AS d"])]
-    parts = [*held, f"of_{height} AS MATERIALIZED (SELECT DISTINCT {', '.join(own)} FROM keyed)"]
-    for level in range(height - 1, 0, -1):
-        keys = [f"{sql} AS k{i}" for i, sql in enumerate(hierarchy.coarser(level, names), 1)]
-        shorter = [] if depth is None else [f"least(d, {level}) AS d"]
-        coarser = ", ".join(["u", *keys, *shorter])
-        parts.append(f"of_{level} AS MATERIALIZED (SELECT DISTINCT {coarser} FROM of_{level + 1})")
-    for level in range(1, height + 1):
-        width = len(names) if level == height else len(hierarchy.coarser(level, names))
-        keys = [f"k{i}" for i in range(1, width + 1)]
-        ended = "" if depth is None else f"(FROM of_{level} WHERE d = {level}) AS "
-        some = _first(unit, keys, f"{ended}of_{level}", seed)
-        length = "" if depth is None else f", {level} AS d"
-        parts.append(
-            f"level_{level} AS (SELECT {', '.join(keys)}{length}, count(*)::BIGINT AS n "
-            f"FROM ({some}) GROUP BY {', '.join(keys)})"
-        )
-    users = "count(*)::BIGINT", "(SELECT DISTINCT u FROM of_1)"
-    shown = ", ".join(f'{name} AS "{name}"' for name in result_columns(hierarchy))
-    return (
-        f'WITH {", ".join(parts)} SELECT level AS "level", n AS "n", {shown} '
-        f"FROM ({candidates_sql(hierarchy, types, band, root=users)}) "
-        f"ORDER BY {hierarchy.order_by()}"
-    )
-
-
-def listed_users_sql(
-    hierarchy: Hierarchy,
-    unit: PrivacyUnit,
-    held: list[str],
-    types: tuple[str, ...],
-    listed: ListedNodes,
-    *,
-    seed: int,
-) -> str:
-    """The statement for listed keys; it returns ``place, n``. On each level, only listed nodes
-    compete for the ``at_most`` nodes of a user."""
-    levels = reported_levels(listed)
-    at = "".join(f", n{level}" for level in levels)
-    parts = [
-        *held,
-        *node_places_ctes(hierarchy, types, listed),
-        "placed AS MATERIALIZED "
-        f"(SELECT DISTINCT u{at} FROM {keyed_leaves_join(hierarchy, listed)})",
-    ]
-    counted = ["SELECT 0 AS place, count(*) AS n FROM (SELECT DISTINCT u FROM placed)"]
-    for level in levels:
-        own = f"(SELECT DISTINCT u, n{level} AS place FROM placed WHERE n{level} IS NOT NULL)"
-        some = _first(unit, ["place"], own, seed)
-        counted.append(f"SELECT place, count(*) AS n FROM ({some}) GROUP BY place")
-    return f"WITH {', '.join(parts)} " + " UNION ALL ".join(counted)
-
-
-def _first(unit: PrivacyUnit, keys: list[str], rows: str, seed: int) -> str:
-    """A query of the ``keys`` of one level's nodes, one row per user who is counted at the node."""
-    order = ascending_order(row_hash(", ".join(["u", *keys]), seed), *keys)
-    return (
-        f"SELECT {', '.join(keys)} FROM {rows} QUALIFY row_number() OVER "
-        f"(PARTITION BY u ORDER BY {order}) <= {unit.nodes}"
-    )
 
 
 FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")

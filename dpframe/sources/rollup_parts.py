@@ -43,6 +43,7 @@ from dpframe.sources.exact_trees import exact_counts
 from dpframe.sources.frames import is_spark
 from dpframe.sources.keys import check_key_types
 from dpframe.sources.portable_sql import Summand
+from dpframe.sources.rollup_statement import exact_column_sql, source_sql
 from dpframe.sources.segment_places import ReportedNodes
 from dpframe.sources.source_relations import canonical, open_source, relation_types
 from dpframe.sources.spark import SparkFrame
@@ -161,16 +162,36 @@ class RowParts:
 
             table = distinct_by_spark(self.source, self.hierarchy, self.unit, distinct, nodes)
             return _numbers_by_node(table, "place", "n", nodes)
-        from dpframe.sources.segment_places import distinct_statement
-
         wanted = [*self.hierarchy.source_columns, distinct.column]
         with self._open_parts(wanted) as (relation, types):
+            own = tuple(types[c] for c in self.hierarchy.source_columns)
+            if self.unit.user is None:
+                from dpframe.sources.user_rows import users_at_reported
+
+                value = exact_column_sql(distinct.column, types[distinct.column])
+                source, read = source_sql(
+                    self.hierarchy,
+                    self.unit,
+                    types=own,
+                    user_type=None,
+                    view=_duck.VIEW,
+                    beside={"u": value},
+                    again=relation.repeats(),
+                )
+                found = users_at_reported(
+                    *(relation, self.hierarchy, read, source, nodes),
+                    rows="(FROM source WHERE u IS NOT NULL)",
+                    progress=self.progress,
+                )
+                return found.astype(object)
+            from dpframe.sources.segment_places import distinct_statement
+
             statement = distinct_statement(
                 self.hierarchy,
                 self.unit,
                 distinct,
                 nodes,
-                types=tuple(types[c] for c in self.hierarchy.source_columns),
+                types=own,
                 user_type=self._user_type(types),
                 value_type=types[distinct.column],
                 seed=random_seed(),

@@ -232,7 +232,7 @@ def node_places_ctes(
 ) -> list[str]:
     """The CTEs ``chosen`` and ``leaves``. ``types`` are the types of the columns as the statement
     reads them; ``keyed`` has all finest keys."""
-    names = _leaf_columns(hierarchy, nodes)
+    names, _ = leaf_columns(hierarchy, nodes)
     return [
         f"chosen AS ({chosen_nodes(hierarchy, nodes)})",
         f"leaves AS ({leaves_among(hierarchy, types, nodes, names, keyed)})",
@@ -247,22 +247,24 @@ def reported_levels(nodes: PublicNodes) -> list[int]:
 def keyed_leaves_join(hierarchy: Hierarchy, nodes: PublicNodes) -> str:
     """The join of ``keyed`` with the leaf of every row. Every row has a leaf. DuckDB overestimates
     the number of leaves; with LEFT its hash table holds the leaves, and not all rows."""
-    keys = finest_columns(hierarchy) if hierarchy.has_cells else _leaf_columns(hierarchy, nodes)
+    keys = finest_columns(hierarchy)
+    if not hierarchy.has_cells:
+        keys, _ = leaf_columns(hierarchy, nodes)
     return f"keyed LEFT JOIN leaves ON {same_key_sql(keys, 'keyed', 'leaves')}"
 
 
-def _leaf_columns(hierarchy: Hierarchy, nodes: PublicNodes) -> tuple[str, ...]:
-    """The first columns of the finest key, by which the reported levels are told apart: all of them
-    if a coarser key is more than the first columns of a finer one."""
-    keys = finest_columns(hierarchy)
+def leaf_columns(hierarchy: Hierarchy, nodes: PublicNodes) -> tuple[tuple[str, ...], int]:
+    """The first columns of the finest key, by which the reported levels are told apart, and their
+    level: all of them if a coarser key is more than the first columns of a finer one."""
+    keys, at = finest_columns(hierarchy), hierarchy.height
     if hierarchy.depth(keys) is not None:
-        return keys
+        return keys, at
     for level in range(hierarchy.height - 1, max([1, *reported_levels(nodes)]) - 1, -1):
         coarser = hierarchy.coarser(level, keys)
         if coarser != keys[: len(coarser)]:
             break
-        keys = coarser
-    return keys
+        keys, at = coarser, level
+    return keys, at
 
 
 def chosen_nodes(hierarchy: Hierarchy, nodes: PublicNodes) -> str:

@@ -30,6 +30,7 @@ from dpframe.hierarchy import as_hierarchy
 from dpframe.mechanisms import level_counts as mechanism
 from dpframe.sources import exact_trees as source
 from dpframe.sources.keys import listed_nodes
+from dpframe.sources.user_rows import UserRows
 
 from .enumerate_outputs import hockey_stick, law_of
 from .tree_outputs import by_hand, composed, no_intervals, scripted, symmetric, tables
@@ -218,12 +219,11 @@ def test_a_level_that_nobody_paid_for_is_rejected() -> None:
 def test_users_bounded_at_each_node_in_place_of_each_level_are_rejected() -> None:
     listed = listed_nodes([("x", "1"), ("y", "3")], TREE)
 
-    def by_node(unit: NodesUnit, keys: list[str], rows: str, seed: int) -> str:
-        named = ", ".join(keys)
-        return (
-            f"SELECT {named} FROM {rows} QUALIFY row_number() OVER (PARTITION BY u, {named}) "
-            f"<= {unit.at_most}"
-        )
+    kept = UserRows.count
+
+    def by_node(rows: UserRows, sizes: Sequence[int], most: int) -> Any:
+        assert most == 1
+        return kept(rows, sizes, None)
 
     def apart() -> Fraction:
         new = NEW["many, some new"]
@@ -231,7 +231,7 @@ def test_users_bounded_at_each_node_in_place_of_each_level_are_rejected() -> Non
 
     paid = composed(tables(laws_of(1, listed=listed).moved), 1.0)
     assert apart() <= paid
-    with mock.patch.object(source, "_first", by_node):
+    with mock.patch.object(UserRows, "count", by_node):
         assert apart() > paid
 
 

@@ -1,0 +1,326 @@
+"""Different users, or values, at nodes: counted from numbers of users and of their keys. Private.
+
+One statement reads who has which finest keys; numpy counts. A user counts at no more than ``most``
+of their nodes of each level, those with the smallest hashes. So these nodes depend only on this
+user and on a secret seed. The hash of a node mixes the hash of the user with those of the user's
+own keys below the node: nodes of one level share no key, so each is as likely as any other.
+
+The statement reads the view ``dpframe_source`` once, or its keys once more where it stands. CTEs:
+
+source    the columns that matter, renamed; u is the user, or the value
+keyed     the finest key of every row, k1, k2, ...
+numbered  every different key, its number v from 0, its hash h, and where it lies
+
+It returns users with their hash and ``held``, the numbers of the keys of their rows; keys with
+their hash; and where no nodes are listed, the nodes with at least so many rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dpframe._duck import Relation
+from dpframe.counts import Ints
+from dpframe.errors import SourceError
+from dpframe.hierarchy import Hierarchy
+from dpframe.sources.cell_leaves import finest_columns, keyed_sql, same_key_sql
+from dpframe.sources.node_values import BLOCK_ROWS, by_threads, mix_bits
+from dpframe.sources.rollup_statement import candidates_sql, level_ctes, result_columns
+from dpframe.sources.segment_places import (
+    ReportedNodes,
+    leaf_columns,
+    leaf_places_ctes,
+    reported_levels,
+)
+
+Hashes = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class UserRows:
+    """The keys of users' rows. Private.
+
+    User u has the keys ``key[first[u] : first[u + 1]]``, numbers from 0, some of them several
+    times. ``places``: the number of the node of each key at each counted level, -1 for none.
+    """
+
+    first: Ints
+    key: NDArray[np.integer]
+    user_hash: Hashes
+    key_hash: Hashes
+    places: tuple[Ints, ...]
+
+    def __repr__(self) -> str:
+        return "UserRows(<private>)"
+
+    @property
+    def users(self) -> int:
+        return len(self.first) - 1
+
+    def count(self, sizes: Sequence[int], most: int | None = None) -> list[Ints]:
+        """How many users count at each node, an array of one of the ``sizes`` for each level."""
+
+        def of_some(begin: int, end: int) -> list[Ints]:
+            rows = slice(self.first[begin], self.first[end])
+            user = np.repeat(np.arange(end - begin), np.diff(self.first[begin : end + 1]))
+            pairs = _different_pairs(user, self.key[rows].astype(np.int64), len(self.key_hash))
+            hashes = self.user_hash[begin:end]
+            return [
+                np.bincount(self._nodes_of_users(pairs, place, size, hashes, most), minlength=size)
+                for place, size in zip(self.places, sizes, strict=True)
+            ]
+
+        firsts = np.searchsorted(self.first, np.arange(0, len(self.key), BLOCK_ROWS))
+        ends = np.unique([0, *firsts.tolist(), self.users]).tolist()
+        several = [[np.zeros(size, dtype=np.int64) for size in sizes], *by_threads(of_some, ends)]
+        return [np.sum(each, axis=0) for each in zip(*several, strict=True)]
+
+    def _nodes_of_users(
+        self, pairs: tuple[Ints, Ints], place: Ints, size: int, hashes: Hashes, most: int | None
+    ) -> Ints:
+        """The nodes at which the users of some pairs of a user and a key count, at one level."""
+        user, key = pairs
+        node = place[key]
+        if (node < 0).any():
+            there = node >= 0
+            user, key, node = user[there], key[there], node[there]
+        owner, found = _different_pairs(user, node, size)
+        if most is None or not (many := np.bincount(owner, minlength=len(hashes)) > most).any():
+            return found
+        rows = many[user]
+        own, node_of = user[rows], node[rows]
+        order = np.argsort(own * size + node_of, kind="stable")
+        own, node_of = own[order], node_of[order]
+        starts = np.flatnonzero(np.diff(own * size + node_of, prepend=-1))
+        below = np.add.reduceat(mix_bits(self.key_hash[key[rows]][order]), starts)
+        own, node_of = own[starts], node_of[starts]
+        order = np.lexsort([node_of, mix_bits(hashes[own] ^ below), own])
+        begin = np.flatnonzero(np.diff(own[order], prepend=-1))
+        within = np.arange(len(own)) - np.repeat(begin, np.diff(np.append(begin, len(own))))
+        return np.concatenate([found[~many[owner]], node_of[order][within < most]])
+
+
+def _different_pairs(user: Ints, other: Ints, size: int) -> tuple[Ints, Ints]:
+    """The different pairs of a user and a number below ``size``, in order."""
+    bits = max(size - 1, 1).bit_length()
+    packed = (user << bits) | other
+    if (packed[1:] < packed[:-1]).any():
+        packed.sort()
+    packed = packed[np.flatnonzero(np.diff(packed, prepend=-1))]
+    return packed >> bits, packed & ((1 << bits) - 1)
+
+
+def users_at_reported(
+    relation: Relation,
+    hierarchy: Hierarchy,
+    types: tuple[str, ...],
+    source: str,
+    nodes: ReportedNodes,
+    *,
+    rows: str = "source",
+    most: int | None = None,
+    seed: int = 0,
+    progress: bool = False,
+) -> Ints:
+    """How many users, or values, count at each of the ``nodes``; the root, the first one, has all.
+    Of cells, each user counts in the segments where they have rows.
+
+    ``source`` is the SQL of the CTE, ``types`` are those of its columns, and ``rows`` those of it
+    that count.
+    """
+    levels = [] if hierarchy.has_cells else reported_levels(nodes)
+    at = {"p0": "part" if hierarchy.has_cells else "0"} | {f"p{n}": f"n{n}" for n in levels}
+    parts = [*_keyed_ctes(relation, hierarchy, types, source, rows)]
+    parts += leaf_places_ctes(hierarchy, types, nodes)
+    names, level = finest_columns(hierarchy), hierarchy.height
+    if not hierarchy.has_cells:
+        names, level = leaf_columns(hierarchy, nodes)
+    shown = ", ".join(f"{sql} AS {name}" for name, sql in at.items())
+    hashed = _key_hash_sql(hierarchy, level, names, types, seed)
+    parts.append(
+        f"numbered AS MATERIALIZED (SELECT {', '.join(names)}, {shown}, {hashed} AS h, "
+        "row_number() OVER () - 1 AS v FROM leaves)"
+    )
+    table = relation.query(_people_and_keys_sql(parts, names, seed, [*at]), progress)
+    people, keys, _ = _people_and_keys(table)
+    places = tuple(pc.fill_null(keys[name], -1).to_numpy().astype(np.int64) for name in at)
+    counted = _user_rows(people, keys, places)
+    return sum(counted.count([len(nodes.level)] * len(at), most), np.int64(0))
+
+
+def users_at_all(
+    relation: Relation,
+    hierarchy: Hierarchy,
+    types: tuple[str, ...],
+    source: str,
+    band: int,
+    *,
+    most: int,
+    seed: int,
+    progress: bool = False,
+) -> pa.Table:
+    """The nodes at which at least ``band`` users count, in preorder: ``level``, ``n`` and the key
+    columns t1, t2, ... of :func:`.result_columns`; and the root with all users.
+
+    Arguments are as for :func:`users_at_reported`.
+    """
+    names, height = finest_columns(hierarchy), hierarchy.height
+    texts = hierarchy.texts(height, names, types)
+    columns = {f"t{i}": sql for i, sql in enumerate(texts, 1)}
+    columns |= {f"s{i}": sql for i, sql in enumerate(hierarchy.preorder(height, names), 1)}
+    columns["level"] = hierarchy.depth(names) or f"{height}"
+    columns["h"] = _key_hash_sql(hierarchy, height, names, types, seed)
+    added = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
+    keys, order = ", ".join(names), hierarchy.order_by()
+    last = ", ".join(
+        f"lag({name}) OVER (ORDER BY {order}) AS b{name}" for name in (*names, "level")
+    )
+    parts = [
+        *_keyed_ctes(relation, hierarchy, types, source, "source"),
+        f"leaves AS MATERIALIZED (SELECT {keys}, count(*)::BIGINT AS n FROM keyed GROUP BY {keys})",
+        f"ordered AS (SELECT {keys}, n, level, h, row_number() OVER w - 1 AS v, {last} "
+        f"FROM (SELECT *, {added} FROM leaves) WINDOW w AS (ORDER BY {order}))",
+        f"numbered AS MATERIALIZED ({_shared_levels_sql(hierarchy, 'ordered')})",
+        *level_ctes(hierarchy),
+    ]
+    nodes = candidates_sql(hierarchy, types, band)
+    table = relation.query(
+        _people_and_keys_sql(parts, names, seed, ["n", "level", "shared"], hierarchy, nodes),
+        progress,
+    )
+    people, keys_of, nodes_of = _people_and_keys(table)
+    size, depth, shared = (keys_of[name].to_numpy() for name in ("n", "level", "shared"))
+    number = [np.cumsum(shared < level) - 1 for level in range(1, height + 1)]
+    places = tuple(np.where(depth >= level, own, -1) for level, own in enumerate(number, 1))
+    sizes = [int(own[-1]) + 1 if len(own) else 0 for own in number]
+    counted = _user_rows(people, keys_of, places)
+    level_of, rows_of = nodes_of["level"].to_numpy(), nodes_of["n"].to_numpy()
+    n = np.full(len(level_of), counted.users)
+    for level, (own, users) in enumerate(zip(number, counted.count(sizes, most), strict=True), 1):
+        here = np.flatnonzero(level_of == level)
+        ends = np.flatnonzero(depth >= level)
+        rows = np.bincount(own[ends], size[ends], sizes[level - 1]).astype(np.int64)
+        found = np.flatnonzero(rows >= band)
+        if not np.array_equal(rows[found], rows_of[here]):
+            raise SourceError(CHANGED)
+        n[here] = users[found]
+    table = nodes_of.select(["level", "n", *result_columns(hierarchy)])
+    table = table.set_column(1, "n", pa.array(n))
+    return table.filter(pa.array((n >= band) | (level_of == 0)))
+
+
+CHANGED = "the source changed while it was read. Call again."
+
+
+def _keyed_ctes(
+    relation: Relation, hierarchy: Hierarchy, types: tuple[str, ...], source: str, rows: str
+) -> list[str]:
+    """The CTEs ``source`` and ``keyed``, read twice where that costs only what is read then."""
+    held = "NOT " if relation.repeats() else ""
+    return [source, f"keyed AS {held}MATERIALIZED ({keyed_sql(hierarchy, types, rows, 'u')})"]
+
+
+def _key_hash_sql(
+    hierarchy: Hierarchy, level: int, names: tuple[str, ...], types: tuple[str, ...], seed: int
+) -> str:
+    """SQL of the hash of a key, of its texts, which are equal where keys are: no user changes the
+    hash of another's key."""
+    if hierarchy.has_cells:
+        return "0::UBIGINT"
+    texts = hierarchy.texts(level, names, types)[: len(names)]
+    return f"hash({', '.join(f'CAST({text} AS VARCHAR)' for text in texts)}, {seed}::UBIGINT)"
+
+
+def _shared_levels_sql(hierarchy: Hierarchy, rows: str) -> str:
+    """A query of keys in order, with ``shared``: in how many levels a key and the key before it,
+    ``bk1``, ..., have the same node."""
+    own, names = finest_columns(hierarchy), finest_columns(hierarchy)
+    before, query, tests = tuple(f"b{name}" for name in names), rows, list[str]()
+    for level in range(hierarchy.height - 1, 0, -1):
+        pairs = []
+        for side, keys in (("l", own), ("m", before)):
+            made = hierarchy.coarser(level, keys)
+            pairs.append({f"{side}{level}_{i}": sql for i, sql in enumerate(made, 1)})
+        added = ", ".join(f"{sql} AS {name}" for side in pairs for name, sql in side.items())
+        query = f"(SELECT *, {added} FROM {query})"
+        own, before = (tuple(side) for side in pairs)
+        differ = [f"{a} IS DISTINCT FROM {b}" for a, b in zip(own, before, strict=True)]
+        differ.append(f"least(level, {level}) <> least(blevel, {level})")
+        tests.append(f"WHEN {' OR '.join(differ)} THEN {level - 1}")
+    cases = "".join(f" {test}" for test in ["WHEN v = 0 THEN 0", *reversed(tests)])
+    chosen = ", ".join([*names, "n", "level", "h", "v"])
+    return (
+        f"SELECT {chosen}, (CASE{cases} ELSE {hierarchy.height - 1} END)::SMALLINT AS shared "
+        f"FROM {query}"
+    )
+
+
+def _people_and_keys_sql(
+    parts: list[str],
+    names: tuple[str, ...],
+    seed: int,
+    of_keys: Sequence[str],
+    hierarchy: Hierarchy | None = None,
+    nodes: str | None = None,
+) -> str:
+    """The statement, whose keys have the columns ``of_keys``, and whose ``nodes`` are a query."""
+    joined = f"keyed LEFT JOIN numbered ON {same_key_sql(names, 'keyed', 'numbered')}"
+    texts = [] if hierarchy is None else [*result_columns(hierarchy)]
+    columns = [*dict.fromkeys([*of_keys, *(["level", "n"] if nodes else [])])]
+    selects = [
+        {"hash": f"min(hash(u, {seed}::UBIGINT))", "held": "list(v::UINTEGER)"},
+        {"hash": "h", "place": "v", **{name: f"{name}" for name in of_keys}},
+    ]
+    rows = [f"{joined} GROUP BY u", "numbered"]
+    if nodes is not None and hierarchy is not None:
+        place = f"-1 - row_number() OVER (ORDER BY {hierarchy.order_by()})"
+        own = {name: name for name in ("level", "n", *texts)}
+        selects.append({"place": place, **own})
+        rows.append(f"({nodes})")
+    shown = {"hash": "UBIGINT", "held": "UINTEGER[]", "place": "BIGINT"}
+    shown |= dict.fromkeys(columns, "BIGINT") | dict.fromkeys(texts, "")
+    each = [
+        "SELECT "
+        + ", ".join(
+            (f"{one[name]}::{kind}" if kind and name in one else one.get(name, "NULL"))
+            + f' AS "{name}"'
+            for name, kind in shown.items()
+        )
+        + f" FROM {of}"
+        for one, of in zip(selects, rows, strict=True)
+    ]
+    return f"WITH {', '.join(parts)} {' UNION ALL '.join(each)}"
+
+
+def _people_and_keys(table: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
+    """Users, keys in the order of their numbers, and nodes in preorder."""
+    place = table["place"].to_numpy(zero_copy_only=False)
+    is_user = pc.is_valid(table["held"]).to_numpy()
+    users = table.select(["hash", "held"]).take(np.flatnonzero(is_user))
+    out = [users]
+    for chosen in (~is_user & (place >= 0), ~is_user & (place < 0)):
+        rows = np.flatnonzero(chosen)
+        order = rows[np.argsort(np.abs(place[rows]), kind="stable")]
+        out.append(table.drop_columns(["held"]).take(order))
+    return tuple(out)
+
+
+def _user_rows(people: pa.Table, keys: pa.Table, places: tuple[Ints, ...]) -> UserRows:
+    """SourceError if a row has a key that was not there when keys were read."""
+    flat = pc.list_flatten(people["held"]).combine_chunks()
+    if flat.null_count:
+        raise SourceError(CHANGED)
+    many = pc.fill_null(pc.list_value_length(people["held"]), 0).to_numpy()
+    return UserRows(
+        first=np.concatenate([[0], np.cumsum(many, dtype=np.int64)]),
+        key=flat.to_numpy(),
+        user_hash=people["hash"].to_numpy(),
+        key_hash=keys["hash"].to_numpy(),
+        places=places,
+    )
