@@ -77,11 +77,12 @@ def node_users(
             view=VIEW,
             again=relation.repeats(),
         )
-        asked = {"most": unit.nodes, "seed": random_seed(), "progress": progress}
+        asked, most, seed = (relation, hierarchy, read, own), unit.nodes, random_seed()
+        assert most is not None
         if listed is None:
-            table = users_at_all(relation, hierarchy, read, own, band, **asked)
+            table = users_at_all(*asked, band, most=most, seed=seed, progress=progress)
             return _unconnected_tree(table, types)
-        count = users_at_reported(relation, hierarchy, read, own, listed, **asked)
+        count = users_at_reported(*asked, listed, most=most, seed=seed, progress=progress)
     return CountTree(
         level=listed.level, parent=listed.parent, count=count, keys=listed.keys, types=types
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -140,20 +140,23 @@ class RowParts:
 
             table = parts_by_spark(self.source, self.hierarchy, self.unit, vectors, nodes)
             return [_numbers_by_node(table, "part", f"v{i}", nodes) for i in range(len(vectors))]
-        from dpframe.sources.segment_places import parts_statement
-
         wanted = [*self.hierarchy.source_columns, *vector_columns(vectors)]
         with self._open_parts(wanted) as (relation, types):
-            statement = parts_statement(
-                self.hierarchy,
-                self.unit,
-                vectors,
-                nodes,
-                types=tuple(types[c] for c in self.hierarchy.source_columns),
-                user_type=self._user_type(types),
-            )
-            table = relation.query(statement, self.progress)
-        return [_numbers_by_node(table, "part", f"v{i}", nodes) for i in range(len(vectors))]
+            own = tuple(types[c] for c in self.hierarchy.source_columns)
+            asked = (self.hierarchy, self.unit, vectors, nodes)
+            if self.unit.user is None:
+                from dpframe.sources.segment_places import parts_statement
+
+                found = relation.query(parts_statement(*asked, types=own), self.progress)
+                tables: Iterable[pa.Table] = [found]
+            else:
+                from dpframe.sources.user_rows import parts_of_users
+
+                user_type = types[self.unit.user]
+                tables = parts_of_users(
+                    relation, *asked, types=own, user_type=user_type, progress=self.progress
+                )
+            return _add_up(tables, vectors, nodes)
 
     def distinct(self, distinct: Distinct, nodes: ReportedNodes) -> NDArray[np.object_]:
         """The number of different values at every node."""
@@ -263,6 +266,17 @@ class RowParts:
 def vector_columns(vectors: Sequence[Vector]) -> list[str]:
     """The columns that vectors add up, each once."""
     return list(dict.fromkeys(v.column for v in vectors if v.column is not None))
+
+
+def _add_up(
+    tables: Iterable[pa.Table], vectors: Sequence[Vector], nodes: ReportedNodes
+) -> list[NDArray[np.object_]]:
+    """The sum of the columns v0, v1, ... of tables, one array with a number per node for each."""
+    out = [np.zeros(len(nodes.level), dtype=object) for _ in vectors]
+    for table in tables:
+        for i, total in enumerate(out):
+            total += _numbers_by_node(table, "part", f"v{i}", nodes)
+    return out
 
 
 def _numbers_by_node(

@@ -54,7 +54,7 @@ together are one level. The statement returns ``place, n``.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, assert_never
 
@@ -345,9 +345,7 @@ class _DimensionNodes:
     keys: tuple[pa.ChunkedArray, ...]
 
 
-def leaf_places_ctes(
-    hierarchy: Hierarchy, types: tuple[str, ...], nodes: ReportedNodes
-) -> list[str]:
+def leaf_places_ctes(hierarchy: Hierarchy, types: tuple[str, ...], nodes: PublicNodes) -> list[str]:
     """The CTEs up to ``leaves``, of one hierarchy or of cells. The leaves of cells have a part, and
     no nodes at levels."""
     if hierarchy.has_cells:
@@ -355,7 +353,7 @@ def leaf_places_ctes(
     return node_places_ctes(hierarchy, types, nodes)
 
 
-def _segment_ctes(cells: Hierarchy, types: tuple[str, ...], nodes: ReportedNodes) -> list[str]:
+def _segment_ctes(cells: Hierarchy, types: tuple[str, ...], nodes: PublicNodes) -> list[str]:
     kinds = [(0,) * len(cells.dimensions), *reversed(cells.kind_order)]
     depth = np.array([kinds[level] for level in nodes.level.tolist()], dtype=np.int64)
     parts, joins, places, start = list[str](), list[str](), list[list[int]](), 0
@@ -424,7 +422,7 @@ def _cell_join(name: str, level: int, kind: Kind) -> str:
     return f"LEFT JOIN (SELECT {chosen} FROM reported WHERE level = {level}) AS {name} ON {on}"
 
 
-def _cell_rows_sql(nodes: ReportedNodes, places: Sequence[Sequence[int]]) -> str:
+def _cell_rows_sql(nodes: PublicNodes, places: Sequence[Sequence[int]]) -> str:
     rows = ", ".join(
         f"({', '.join(map(str, row))})"
         for row in zip(range(len(nodes.level)), nodes.level.tolist(), *places, strict=True)
@@ -440,39 +438,76 @@ def parts_statement(
     nodes: ReportedNodes,
     *,
     types: tuple[str, ...],
-    user_type: str | None,
 ) -> str:
-    """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``."""
-    by_user = unit.user is not None
-    added = vector_summands(vectors, by_user=by_user)
-    numbered = list(zip(value_indices(vectors, by_user=by_user), vectors, strict=True))
-    values = {name: one.sql for name, one in added.items()}
-    source, types = source_sql(
-        hierarchy, unit, types=types, user_type=user_type, view=VIEW, beside=values
-    )
-    kept = ", ".join([*(["u"] if by_user else []), *values])
-    by = "u, part" if by_user else "part"
+    """The statement of records; ``types`` are the DuckDB types of ``hierarchy.source_columns``."""
+    values = vector_summands(vectors, by_user=False)
+    parts = _placed_ctes(hierarchy, unit, values, nodes, types=types, user_type=None)
     summed = "".join(f", sum({x}) AS {x}, count({x}) AS n{x}" for x in values)
-    bounded = of_user if by_user else record_part_sql
-    shown = "".join(f", {bounded(*one, DUCKDB)} AS v{i}" for i, one in enumerate(numbered))
+    numbered = zip(value_indices(vectors, by_user=False), vectors, strict=True)
+    shown = [f"{record_part_sql(*one, DUCKDB)} AS v{i}" for i, one in enumerate(numbered)]
+    return (
+        f"WITH {', '.join(parts)} SELECT {', '.join(['part', *shown])} FROM (SELECT part, "
+        f"count(*) AS m{summed} FROM {keyed_leaves_join(hierarchy, nodes)} GROUP BY part)"
+    )
+
+
+def user_rows_statement(
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    vectors: Sequence[Vector],
+    nodes: ReportedNodes,
+    *,
+    types: tuple[str, ...],
+    user_type: str,
+    grouped: bool,
+) -> str:
+    """The statement of the rows of users; it returns ``u``, ``part`` and values of every row, or if
+    ``grouped`` a list ``held`` of the parts and values of each user."""
+    values = vector_summands(vectors, by_user=True)
+    parts = _placed_ctes(hierarchy, unit, values, nodes, types=types, user_type=user_type)
+    joined, kept = keyed_leaves_join(hierarchy, nodes), ["part::UINTEGER AS part", *values]
+    if not grouped:
+        return f"WITH {', '.join(parts)} SELECT u, {', '.join(kept)} FROM {joined}"
+    packed = ", ".join(f"{name} := {name}" for name in ("part", *values))
+    return (
+        f"WITH {', '.join(parts)} SELECT list(struct_pack({packed})) AS held "
+        f"FROM (SELECT u, {', '.join(kept)} FROM {joined}) GROUP BY u"
+    )
+
+
+def bounded_parts_statement(vectors: Sequence[Vector]) -> str:
+    """The statement over a table with a row for each user and part, ``part``, ``m``, sums and
+    numbers of values, and the user's totals of ``user_total_columns``."""
+    numbered = zip(value_indices(vectors, by_user=True), vectors, strict=True)
+    shown = "".join(f", {of_user(*one, DUCKDB)} AS v{i}" for i, one in enumerate(numbered))
     total = "".join(f", sum(v{i}) AS v{i}" for i in range(len(vectors)))
-    parts = [
+    return f"SELECT part{total} FROM (SELECT part{shown} FROM {VIEW}) GROUP BY part"
+
+
+def _placed_ctes(
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    values: Mapping[str, Summand],
+    nodes: ReportedNodes,
+    *,
+    types: tuple[str, ...],
+    user_type: str | None,
+) -> list[str]:
+    """The CTEs up to ``leaves``, with the user and the ``values`` of every row in ``keyed``."""
+    source, types = source_sql(
+        hierarchy,
+        unit,
+        types=types,
+        user_type=user_type,
+        view=VIEW,
+        beside={name: one.sql for name, one in values.items()},
+    )
+    kept = ", ".join([*(["u"] if user_type is not None else []), *values])
+    return [
         source,
         f"keyed AS NOT MATERIALIZED ({keyed_sql(hierarchy, types, 'source', kept)})",
         *leaf_places_ctes(hierarchy, types, nodes),
-        f"sums AS (SELECT {by}, count(*) AS m{summed} FROM "
-        f"{keyed_leaves_join(hierarchy, nodes)} GROUP BY {by})",
     ]
-    rows = "sums"
-    if by_user:
-        whole = dict(w for one in numbered for w in user_total_columns(*one, DUCKDB).items())
-        needed = "".join(f", sum({sql})::HUGEINT AS {name}" for name, sql in whole.items())
-        parts.append(f"users AS (SELECT u{needed or ', 0 AS none'} FROM sums GROUP BY u)")
-        rows = "sums JOIN users ON sums.u IS NOT DISTINCT FROM users.u"
-    return (
-        f"WITH {', '.join(parts)} SELECT part{total} FROM (SELECT part{shown} FROM {rows}) "
-        "GROUP BY part"
-    )
 
 
 def distinct_statement(

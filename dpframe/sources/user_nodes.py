@@ -16,12 +16,13 @@ loops takes longer than a short table. Both give the same numbers.
 
 **Reading.** Pairs of a user and a node are read from any source with one statement.
 
-The statement reads the view ``dpframe_source`` once. Its CTEs, in order:
+The statement reads the view ``dpframe_source`` once, or its keys once more where it stands. Its
+CTEs, in order:
 
 source      the columns that matter, renamed
 keyed       the key of every row, k1, k2, ...
-pairs       users and their different finest keys
-leaves      every finest key, its number v, its hash h, and n, how many users have it
+leaves      every finest key, its number v, its hash h, and n, how many rows have it
+pairs       users and the numbers of their keys, each once if columns are added up
 level_l     the nodes of level l, with sums of v; for cells the CTEs of ``sources.cell_leaves``
 candidates  all nodes with their texts; for cells the nodes of every dimension, and finest cells
 
@@ -63,6 +64,7 @@ from dpframe.sources.cell_leaves import (
     finest_columns,
     keyed_sql,
     placed_leaves,
+    same_key_sql,
     whole_steps_sql,
 )
 from dpframe.sources.exact_trees import pairs_of_spark
@@ -245,7 +247,13 @@ def user_nodes(
     with open_source(source, wanted) as relation:
         types, kind = level_and_user_types(relation, hierarchy, user)
         statement = user_nodes_sql(
-            hierarchy, unit, types=types, user_type=kind, seed=random_seed(), columns=columns
+            hierarchy,
+            unit,
+            types=types,
+            user_type=kind,
+            seed=random_seed(),
+            columns=columns,
+            again=relation.repeats(),
         )
         table = relation.query(statement, progress)
     return _nodes_of_rows(table, types, hierarchy, most, shares)
@@ -259,11 +267,13 @@ def user_nodes_sql(
     user_type: str | None,
     seed: int,
     columns: Sequence[str] = (),
+    again: bool = False,
 ) -> str:
-    """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``."""
+    """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``. ``again`` says
+    that the source may be read twice, so that nothing holds its rows."""
     values = {f"x{i}": whole_steps_sql(identifier(column)) for i, column in enumerate(columns)}
     source, types = source_sql(
-        hierarchy, unit, types=types, user_type=user_type, view=VIEW, beside=values
+        hierarchy, unit, types=types, user_type=user_type, view=VIEW, beside=values, again=again
     )
     own = "".join(f", {name}" for name in values)
     sums = "".join(f", sum({name})::DOUBLE / {WHOLE_STEPS!r}::DOUBLE AS {name}" for name in values)
@@ -271,13 +281,16 @@ def user_nodes_sql(
     names = finest_columns(hierarchy)
     keys = ", ".join(names)
     hashed = ", ".join([*_finest_texts(hierarchy, types), f"{seed}::UBIGINT"])
+    held_once = "NOT " if again else ""
+    placed = f"keyed LEFT JOIN leaves ON {same_key_sql(names, 'keyed', 'leaves')}"
     parts = [
         source,
-        f"keyed AS NOT MATERIALIZED ({keyed_sql(hierarchy, types, 'source', f'u{own}')})",
-        f"pairs AS MATERIALIZED (SELECT u, {keys}{sums} FROM keyed GROUP BY u, {keys})",
+        f"keyed AS {held_once}MATERIALIZED ({keyed_sql(hierarchy, types, 'source', f'u{own}')})",
         f"leaves AS MATERIALIZED (SELECT {keys}, count(*)::BIGINT AS n, row_number() OVER "
-        f"(ORDER BY {ascending_order(*names)}) AS v, hash({hashed}) AS h FROM pairs "
+        f"(ORDER BY {ascending_order(*names)}) AS v, hash({hashed}) AS h FROM keyed "
         f"GROUP BY {keys})",
+        f"pairs AS (SELECT u, v::UINTEGER AS v{sums} FROM {placed}"
+        f"{' GROUP BY u, v' if sums else ''})",
     ]
     results = ", ".join(result_columns(hierarchy))
     if hierarchy.has_cells:
@@ -287,14 +300,13 @@ def user_nodes_sql(
         parts += level_ctes(hierarchy, ("v",))
         place = f"row_number() OVER (ORDER BY {hierarchy.order_by()})"
         nodes = candidates_sql(hierarchy, types, 1, ("v",))
-    same = " AND ".join(f"pairs.{k} IS NOT DISTINCT FROM leaves.{k}" for k in names)
     no_keys = "".join(f", NULL AS {name}" for name in result_columns(hierarchy))
     return (
         f"WITH {', '.join(parts)} "
         f'SELECT min(hash(u, {seed}::UBIGINT)) AS "hash", list({held}) AS "held", '
         f'NULL::BIGINT AS "place", NULL::BIGINT AS "level", NULL::BIGINT AS "n", '
         f'NULL::BIGINT AS "v"{no_keys} '
-        f"FROM pairs JOIN leaves ON {same} GROUP BY u "
+        f"FROM pairs GROUP BY u "
         f"UNION ALL SELECT h, NULL, NULL, NULL, NULL, v{no_keys} FROM leaves "
         f"UNION ALL SELECT NULL, NULL, {place}, level, n, v::BIGINT, {results} FROM ({nodes})"
     )

@@ -17,29 +17,38 @@ their hash; and where no nodes are listed, the nodes with at least so many rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe._duck import Relation
+from dpframe._duck import Relation, register_table
+from dpframe.budget import PrivacyUnit
 from dpframe.counts import Ints
 from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy
+from dpframe.measures.measure import Vector
 from dpframe.sources.cell_leaves import finest_columns, keyed_sql, same_key_sql
 from dpframe.sources.node_values import BLOCK_ROWS, by_threads, mix_bits
+from dpframe.sources.packed_keys import BITS, NUMBERS
 from dpframe.sources.rollup_statement import candidates_sql, level_ctes, result_columns
 from dpframe.sources.segment_places import (
+    PublicNodes,
     ReportedNodes,
+    bounded_parts_statement,
     leaf_columns,
     leaf_places_ctes,
     reported_levels,
+    user_rows_statement,
 )
 
 Hashes = NDArray[np.uint64]
+Columns = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -121,7 +130,7 @@ def users_at_reported(
     hierarchy: Hierarchy,
     types: tuple[str, ...],
     source: str,
-    nodes: ReportedNodes,
+    nodes: PublicNodes,
     *,
     rows: str = "source",
     most: int | None = None,
@@ -151,7 +160,7 @@ def users_at_reported(
     people, keys, _ = _people_and_keys(table)
     places = tuple(pc.fill_null(keys[name], -1).to_numpy().astype(np.int64) for name in at)
     counted = _user_rows(people, keys, places)
-    return sum(counted.count([len(nodes.level)] * len(at), most), np.int64(0))
+    return np.sum(counted.count([len(nodes.level)] * len(at), most), axis=0)
 
 
 def users_at_all(
@@ -324,3 +333,110 @@ def _user_rows(people: pa.Table, keys: pa.Table, places: tuple[Ints, ...]) -> Us
         key_hash=keys["hash"].to_numpy(),
         places=places,
     )
+
+
+def parts_of_users(
+    relation: Relation,
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    vectors: Sequence[Vector],
+    nodes: ReportedNodes,
+    *,
+    types: tuple[str, ...],
+    user_type: str,
+    progress: bool,
+) -> Iterator[pa.Table]:
+    """Yield tables whose columns ``part, v0, v1, ...`` add up to what all users add to the parts.
+
+    Users whose ids are whole numbers are put in order here, others are grouped by DuckDB.
+    """
+    grouped = user_type not in NUMBERS
+    statement = user_rows_statement(
+        hierarchy, unit, vectors, nodes, types=types, user_type=user_type, grouped=grouped
+    )
+    table = relation.query(statement, progress)
+    if grouped:
+        many = pc.fill_null(pc.list_value_length(table["held"]), 0).to_numpy()
+        user = np.repeat(np.arange(len(many)), many)
+        table = pa.Table.from_struct_array(pc.list_flatten(table["held"]))
+    else:
+        user = _user_codes(table["u"].combine_chunks())
+        table = table.drop_columns(["u"])
+    if table["part"].null_count:
+        raise SourceError(CHANGED)
+    part = table["part"].to_numpy().astype(np.int64)
+    order = _order_by_users(user, part, len(nodes.level))
+    user, part = user[order], part[order]
+    rows = pa.array(order)
+    values = {name: table[name].combine_chunks().take(rows) for name in table.column_names[1:]}
+    del table, order, rows
+    first = np.flatnonzero(np.diff(user, prepend=user[:1] - 1))
+    for begin, end in pairwise(_block_ends(np.append(first, len(user)), SOME_ROWS)):
+        here = slice(begin, end)
+        own = {name: column.slice(begin, end - begin) for name, column in values.items()}
+        sums = pa.table(_sums_of_users(user[here], part[here], own))
+        with register_table(sums, "what users have in parts") as summed:
+            yield summed.query(bounded_parts_statement(vectors), False)
+
+
+SOME_ROWS = 2**20
+"""About how many rows are added up at once."""
+
+
+def _user_codes(ids: pa.Array) -> Ints:
+    """A number for each whole number, in the same order; NULL has one of its own."""
+    filled = pc.fill_null(ids, pc.min(ids) if ids.null_count < len(ids) else 0)
+    codes: Ints = filled.to_numpy().astype(np.int64)
+    if ids.null_count:
+        _, codes = np.unique(codes, return_inverse=True)
+        codes[ids.is_null().to_numpy(zero_copy_only=False)] = -1
+    return codes
+
+
+def _order_by_users(user: Ints, part: Ints, parts: int) -> Ints:
+    """The order of rows by user and part. Where both and the row fit into a number, sorting these
+    numbers is ten times as fast."""
+    low, high = int(user.min(initial=0)), int(user.max(initial=0))
+    of_rows, of_parts = (max(n - 1, 1).bit_length() for n in (len(user), parts))
+    if (high - low).bit_length() + of_parts + of_rows > BITS:
+        return np.lexsort([part, user])
+    packed = user - low
+    for more, bits in ((part, of_parts), (np.arange(len(user)), of_rows)):
+        packed <<= bits
+        packed |= more
+    packed.sort()
+    packed &= (1 << of_rows) - 1
+    return packed
+
+
+def _block_ends(first: Ints, rows: int) -> list[int]:
+    """Ends of blocks of about so many rows, that divide no user."""
+    at = np.searchsorted(first, np.arange(0, first[-1], rows))
+    return sorted({0, *first[at].tolist(), int(first[-1])})
+
+
+def _sums_of_users(user: Ints, part: Ints, values: Mapping[str, pa.Array]) -> Columns:
+    """The columns that ``bounded_parts_statement`` reads, from rows in order. Sums are exact."""
+    same = np.diff(user, prepend=user[:1] - 1) == 0
+    start = np.flatnonzero(~same | (np.diff(part, prepend=-1) != 0))
+    owner = np.flatnonzero(~same[start])
+    of_user = np.repeat(np.arange(len(owner)), np.diff(np.append(owner, len(start))))
+    m = np.diff(np.append(start, len(user)))
+    out: Columns = {"part": part[start], "m": m}
+    out["all_m"] = np.add.reduceat(m, owner)[of_user]
+    for name, column in values.items():
+        x = pc.fill_null(column, 0).to_numpy()
+        if float(np.abs(x.astype(np.float64)).max(initial=0)) * len(x) >= 2**62:
+            x = x.astype(object)
+        x = np.add.reduceat(x, start)
+        n = np.add.reduceat(
+            column.is_valid().to_numpy(zero_copy_only=False).astype(np.int64), start
+        )
+        up, down = np.maximum(x, 0), np.maximum(-x, 0)
+        totals = {f"all_n{name}": n, f"up_{name}": up, f"down_{name}": down}
+        out |= {name: x, f"n{name}": n}
+        out |= {total: np.add.reduceat(each, owner)[of_user] for total, each in totals.items()}
+    return {
+        name: pa.array(column, pa.decimal128(38)) if column.dtype == object else column
+        for name, column in out.items()
+    }
