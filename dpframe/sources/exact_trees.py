@@ -80,9 +80,13 @@ def node_users(
         asked, most, seed = (relation, hierarchy, read, own), unit.nodes, random_seed()
         assert most is not None
         if listed is None:
-            table = users_at_all(*asked, band, most=most, seed=seed, progress=progress)
+            table = users_at_all(
+                *asked, band, user_type=seen[user], most=most, seed=seed, progress=progress
+            )
             return _unconnected_tree(table, types)
-        count = users_at_reported(*asked, listed, most=most, seed=seed, progress=progress)
+        count = users_at_reported(
+            *asked, listed, user_type=seen[user], most=most, seed=seed, progress=progress
+        )
     return CountTree(
         level=listed.level, parent=listed.parent, count=count, keys=listed.keys, types=types
     )

@@ -183,6 +183,7 @@ class RowParts:
                 )
                 found = users_at_reported(
                     *(relation, self.hierarchy, read, source, nodes),
+                    user_type=types[distinct.column],
                     rows="(FROM source WHERE u IS NOT NULL)",
                     progress=self.progress,
                 )

@@ -460,12 +460,14 @@ def user_rows_statement(
     types: tuple[str, ...],
     user_type: str,
     grouped: bool,
+    some: str,
 ) -> str:
-    """The statement of the rows of users; it returns ``u``, ``part`` and values of every row, or if
-    ``grouped`` a list ``held`` of the parts and values of each user."""
+    """The statement of the rows of ``some`` users; it returns ``u``, ``part`` and values of every
+    row, or if ``grouped`` a list ``held`` of the parts and values of each user."""
     values = vector_summands(vectors, by_user=True)
     parts = _placed_ctes(hierarchy, unit, values, nodes, types=types, user_type=user_type)
-    joined, kept = keyed_leaves_join(hierarchy, nodes), ["part::UINTEGER AS part", *values]
+    joined = f"{keyed_leaves_join(hierarchy, nodes)} WHERE {some}"
+    kept = ["part::UINTEGER AS part", *values]
     if not grouped:
         return f"WITH {', '.join(parts)} SELECT u, {', '.join(kept)} FROM {joined}"
     packed = ", ".join(f"{name} := {name}" for name in ("part", *values))

@@ -17,6 +17,7 @@ their hash; and where no nodes are listed, the nodes with at least so many rows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -27,7 +28,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe._duck import Relation, register_table
+from dpframe._duck import VIEW, Relation, register_table
+from dpframe._duck.connections import read_limits
 from dpframe.budget import PrivacyUnit
 from dpframe.counts import Ints
 from dpframe.errors import SourceError
@@ -125,6 +127,27 @@ def _different_pairs(user: Ints, other: Ints, size: int) -> tuple[Ints, Ints]:
     return packed >> bits, packed & ((1 << bits) - 1)
 
 
+MOST_ROWS, MOST_ROWS_OF_LIMIT = 2**26, 2**22
+"""About how many rows numpy holds at once, some 50 bytes each: without a limit of memory, and with
+one, which only DuckDB heeds."""
+
+
+def user_ranges(relation: Relation, kind: str) -> list[str]:
+    """Conditions on the user u, or a value, of the DuckDB type ``kind``; each holds for some users
+    with all of their rows, and one of them for every user.
+
+    More rows than numpy should hold are read range by range, which gives the same numbers.
+    """
+    if kind not in (*NUMBERS, "VARCHAR") or not relation.repeats():
+        return ["true"]  # equal values of other types can have different hashes
+    (rows,) = relation.query(f'SELECT count(*) AS "n" FROM {VIEW}', False)["n"].to_pylist()
+    most = MOST_ROWS_OF_LIMIT if "DPFRAME_MEMORY_LIMIT" in read_limits() else MOST_ROWS
+    ranges = max(1, math.ceil(rows / most))
+    if ranges == 1:
+        return ["true"]
+    return [f"hash(u) % {ranges}::UBIGINT = {i}" for i in range(ranges)]
+
+
 def users_at_reported(
     relation: Relation,
     hierarchy: Hierarchy,
@@ -132,6 +155,7 @@ def users_at_reported(
     source: str,
     nodes: PublicNodes,
     *,
+    user_type: str,
     rows: str = "source",
     most: int | None = None,
     seed: int = 0,
@@ -156,11 +180,14 @@ def users_at_reported(
         f"numbered AS MATERIALIZED (SELECT {', '.join(names)}, {shown}, {hashed} AS h, "
         "row_number() OVER () - 1 AS v FROM leaves)"
     )
-    table = relation.query(_people_and_keys_sql(parts, names, seed, [*at]), progress)
-    people, keys, _ = _people_and_keys(table)
-    places = tuple(pc.fill_null(keys[name], -1).to_numpy().astype(np.int64) for name in at)
-    counted = _user_rows(people, keys, places)
-    return np.sum(counted.count([len(nodes.level)] * len(at), most), axis=0)
+    count = np.zeros(len(nodes.level), dtype=np.int64)
+    for some in user_ranges(relation, user_type):
+        statement = _people_and_keys_sql(parts, names, some, seed, [*at])
+        people, keys, _ = _people_and_keys(relation.query(statement, progress))
+        places = tuple(pc.fill_null(keys[name], -1).to_numpy().astype(np.int64) for name in at)
+        counted = _user_rows(people, keys, places)
+        count += np.sum(counted.count([len(count)] * len(at), most), axis=0)
+    return count
 
 
 def users_at_all(
@@ -170,6 +197,7 @@ def users_at_all(
     source: str,
     band: int,
     *,
+    user_type: str,
     most: int,
     seed: int,
     progress: bool = False,
@@ -198,27 +226,29 @@ def users_at_all(
         f"numbered AS MATERIALIZED ({_shared_levels_sql(hierarchy, 'ordered')})",
         *level_ctes(hierarchy),
     ]
-    nodes = candidates_sql(hierarchy, types, band)
-    table = relation.query(
-        _people_and_keys_sql(parts, names, seed, ["n", "level", "shared"], hierarchy, nodes),
-        progress,
-    )
-    people, keys_of, nodes_of = _people_and_keys(table)
-    size, depth, shared = (keys_of[name].to_numpy() for name in ("n", "level", "shared"))
-    number = [np.cumsum(shared < level) - 1 for level in range(1, height + 1)]
-    places = tuple(np.where(depth >= level, own, -1) for level, own in enumerate(number, 1))
-    sizes = [int(own[-1]) + 1 if len(own) else 0 for own in number]
-    counted = _user_rows(people, keys_of, places)
-    level_of, rows_of = nodes_of["level"].to_numpy(), nodes_of["n"].to_numpy()
-    n = np.full(len(level_of), counted.users)
-    for level, (own, users) in enumerate(zip(number, counted.count(sizes, most), strict=True), 1):
-        here = np.flatnonzero(level_of == level)
-        ends = np.flatnonzero(depth >= level)
-        rows = np.bincount(own[ends], size[ends], sizes[level - 1]).astype(np.int64)
-        found = np.flatnonzero(rows >= band)
-        if not np.array_equal(rows[found], rows_of[here]):
+    nodes, counts = candidates_sql(hierarchy, types, band), list[Ints]()
+    for some in user_ranges(relation, user_type):
+        told = ["n", "level", "shared"]
+        statement = _people_and_keys_sql(parts, names, some, seed, told, hierarchy, nodes)
+        people, keys_of, nodes_of = _people_and_keys(relation.query(statement, progress))
+        size, depth, shared = (keys_of[name].to_numpy() for name in told)
+        number = [np.cumsum(shared < level) - 1 for level in range(1, height + 1)]
+        places = tuple(np.where(depth >= level, own, -1) for level, own in enumerate(number, 1))
+        sizes = [int(own[-1]) + 1 if len(own) else 0 for own in number]
+        counted = _user_rows(people, keys_of, places)
+        level_of, rows_of = nodes_of["level"].to_numpy(), nodes_of["n"].to_numpy()
+        n = np.full(len(level_of), counted.users)
+        for level, users in enumerate(counted.count(sizes, most), 1):
+            ends = np.flatnonzero(depth >= level)
+            rows = np.bincount(number[level - 1][ends], size[ends], sizes[level - 1])
+            found, here = np.flatnonzero(rows >= band), np.flatnonzero(level_of == level)
+            if not np.array_equal(rows[found], rows_of[here]):
+                raise SourceError(CHANGED)
+            n[here] = users[found]
+        counts.append(n)
+        if len(n) != len(counts[0]):
             raise SourceError(CHANGED)
-        n[here] = users[found]
+    n = np.sum(counts, axis=0)
     table = nodes_of.select(["level", "n", *result_columns(hierarchy)])
     table = table.set_column(1, "n", pa.array(n))
     return table.filter(pa.array((n >= band) | (level_of == 0)))
@@ -273,12 +303,14 @@ def _shared_levels_sql(hierarchy: Hierarchy, rows: str) -> str:
 def _people_and_keys_sql(
     parts: list[str],
     names: tuple[str, ...],
+    some: str,
     seed: int,
     of_keys: Sequence[str],
     hierarchy: Hierarchy | None = None,
     nodes: str | None = None,
 ) -> str:
-    """The statement, whose keys have the columns ``of_keys``, and whose ``nodes`` are a query."""
+    """The statement of ``some`` users, whose keys have the columns ``of_keys``, and whose ``nodes``
+    are a query."""
     joined = f"keyed LEFT JOIN numbered ON {same_key_sql(names, 'keyed', 'numbered')}"
     texts = [] if hierarchy is None else [*result_columns(hierarchy)]
     columns = [*dict.fromkeys([*of_keys, *(["level", "n"] if nodes else [])])]
@@ -286,7 +318,7 @@ def _people_and_keys_sql(
         {"hash": f"min(hash(u, {seed}::UBIGINT))", "held": "list(v::UINTEGER)"},
         {"hash": "h", "place": "v", **{name: f"{name}" for name in of_keys}},
     ]
-    rows = [f"{joined} GROUP BY u", "numbered"]
+    rows = [f"{joined} WHERE {some} GROUP BY u", "numbered"]
     if nodes is not None and hierarchy is not None:
         place = f"-1 - row_number() OVER (ORDER BY {hierarchy.order_by()})"
         own = {name: name for name in ("level", "n", *texts)}
@@ -351,25 +383,35 @@ def parts_of_users(
     Users whose ids are whole numbers are put in order here, others are grouped by DuckDB.
     """
     grouped = user_type not in NUMBERS
-    statement = user_rows_statement(
-        hierarchy, unit, vectors, nodes, types=types, user_type=user_type, grouped=grouped
-    )
-    table = relation.query(statement, progress)
-    if grouped:
-        many = pc.fill_null(pc.list_value_length(table["held"]), 0).to_numpy()
-        user = np.repeat(np.arange(len(many)), many)
-        table = pa.Table.from_struct_array(pc.list_flatten(table["held"]))
-    else:
-        user = _user_codes(table["u"].combine_chunks())
-        table = table.drop_columns(["u"])
-    if table["part"].null_count:
+    for some in user_ranges(relation, user_type):
+        statement = user_rows_statement(
+            *(hierarchy, unit, vectors, nodes),
+            types=types,
+            user_type=user_type,
+            grouped=grouped,
+            some=some,
+        )
+        table = relation.query(statement, progress)
+        if grouped:
+            many = pc.fill_null(pc.list_value_length(table["held"]), 0).to_numpy()
+            user = np.repeat(np.arange(len(many)), many)
+            table = pa.Table.from_struct_array(pc.list_flatten(table["held"]))
+        else:
+            user = _user_codes(table["u"].combine_chunks())
+            table = table.drop_columns(["u"])
+        yield from _bounded_sums(user, table, vectors, len(nodes.level))
+
+
+def _bounded_sums(
+    user: Ints, rows: pa.Table, vectors: Sequence[Vector], parts: int
+) -> Iterator[pa.Table]:
+    """Yield tables as :func:`parts_of_users` does, from the user, ``part`` and values of rows."""
+    if rows["part"].null_count:
         raise SourceError(CHANGED)
-    part = table["part"].to_numpy().astype(np.int64)
-    order = _order_by_users(user, part, len(nodes.level))
-    user, part = user[order], part[order]
-    rows = pa.array(order)
-    values = {name: table[name].combine_chunks().take(rows) for name in table.column_names[1:]}
-    del table, order, rows
+    part = rows["part"].to_numpy().astype(np.int64)
+    order = _order_by_users(user, part, parts)
+    user, part, taken = user[order], part[order], pa.array(order)
+    values = {name: rows[name].combine_chunks().take(taken) for name in rows.column_names[1:]}
     first = np.flatnonzero(np.diff(user, prepend=user[:1] - 1))
     for begin, end in pairwise(_block_ends(np.append(first, len(user)), SOME_ROWS)):
         here = slice(begin, end)
@@ -381,6 +423,10 @@ def parts_of_users(
 
 SOME_ROWS = 2**20
 """About how many rows are added up at once."""
+
+
+SUMS_FIT = 2**62
+"""Sums below it fit into 64 bits; others are added up as Python's whole numbers."""
 
 
 def _user_codes(ids: pa.Array) -> Ints:
@@ -426,7 +472,7 @@ def _sums_of_users(user: Ints, part: Ints, values: Mapping[str, pa.Array]) -> Co
     out["all_m"] = np.add.reduceat(m, owner)[of_user]
     for name, column in values.items():
         x = pc.fill_null(column, 0).to_numpy()
-        if float(np.abs(x.astype(np.float64)).max(initial=0)) * len(x) >= 2**62:
+        if float(np.abs(x.astype(np.float64)).max(initial=0)) * len(x) >= SUMS_FIT:
             x = x.astype(object)
         x = np.add.reduceat(x, start)
         n = np.add.reduceat(

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
 from typing import Any
+from unittest import mock
 
 import duckdb
 import numpy as np
@@ -39,6 +40,7 @@ from dpframe.measures.measure import LEAST as FIRST
 from dpframe.mechanisms.rollup import Nodes
 from dpframe.sources import rollup_parts as sources
 from dpframe.sources import segment_places as parts_statement
+from dpframe.sources import user_rows
 from dpframe.sources.keys import listed_nodes
 from dpframe.testing import seeded_noise
 from tests import naive
@@ -221,6 +223,48 @@ def test_one_unit_moves_every_vector_by_at_most_its_bound(
     for measure in [m for m in MEASURES if by_user or m.at_most is None]:
         for together, _ in vectors_of(measure, by_user=by_user):
             assert sum(moved.pop(0) for _ in together) <= together[0].most
+
+
+WHOLE_IDS = {None: None, "1": -(2**63), "2": 2**63 - 1}
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 3, 100])
+@pytest.mark.parametrize("whole", [False, True])
+@tries(4, 30)
+@given(rows=st.lists(ROWS, max_size=12))
+def test_users_in_order_or_in_groups_and_in_ranges_add_the_same(
+    whole: bool, rows_at_once: int, rows: list[Row]
+) -> None:
+    """Law: every entry as the slow twin has it, whatever the type of ids, and however many rows
+    are read at once."""
+    hierarchy, every = HIERARCHIES["columns"]
+    table = table_of(rows)
+    if whole:
+        ids = pa.array([WHOLE_IDS.get(row[0], len(str(row[0]))) for row in rows], pa.int64())
+        table = table.set_column(0, "u", ids)
+        rows = [(str(i), *row[1:]) for i, row in zip(ids.to_pylist(), rows, strict=True)]
+    with mock.patch.object(user_rows, "MOST_ROWS", rows_at_once):
+        shown, entries = found(table, hierarchy, USER, every[:4])
+    for vector, here in zip(vectors(USER), entries, strict=True):
+        assert here == expected(rows, hierarchy, USER, shown, vector), vector.kind
+
+
+def test_sums_of_a_user_beyond_64_bits_are_exact() -> None:
+    """And a sum that is cut to 64 bits is rejected."""
+    value = FARTHEST
+    rows: list[Row] = [("1", "x", "x", "x", value)] * 12_000 + [("1", "y", "y", "y", -value)] * 9
+    hierarchy, _ = HIERARCHIES["columns"]
+    vector = next(v for v in vectors(USER) if v.kind == "sum")
+
+    def entries() -> list[list[int]]:
+        return found(table_of(rows), hierarchy, USER, [("x", "x"), ("y", "y")])[1]
+
+    shown, exact = found(table_of(rows), hierarchy, USER, [("x", "x"), ("y", "y")])
+    twins = [expected(rows, hierarchy, USER, shown, v) for v in vectors(USER)]
+    assert exact == twins
+    assert 12_000 * vector.steps.of(FARTHEST) > 2**63
+    with mock.patch.object(user_rows, "SUMS_FIT", 2**90):
+        assert entries() != twins
 
 
 @some("1-record", "2-record")

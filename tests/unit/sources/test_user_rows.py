@@ -1,0 +1,144 @@
+"""Users and values at nodes, counted from numbers of their keys: beside slow twins, by ranges, and
+with sums beyond 64 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpframe.budget import NodesUnit
+from dpframe.hierarchy import as_hierarchy
+from dpframe.sources import exact_trees, user_rows
+from dpframe.sources.exact_trees import node_users
+from dpframe.sources.node_values import mix_bits
+from dpframe.sources.user_rows import UserRows
+
+KEYS = ["x", "y", "x/1", "x/2", "y/1", "x/1/p", "x/1/q", "y/3/p/7", "", None]
+USERS: dict[str, Sequence[Any]] = {
+    "texts": ["a", "b", "c", None],
+    "whole": [1, 2, 2**62, None],
+    "floats": [0.0, -0.0, 1.5, None],
+}
+ROWS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(KEYS)), max_size=30)
+
+
+def tree_of(tree: Any) -> dict[tuple[Any, ...], int]:
+    texts = zip(*(key.cast("string").to_pylist() for key in tree.keys), strict=True)
+    return dict(zip(zip(tree.level.tolist(), texts, strict=True), tree.count.tolist(), strict=True))
+
+
+def frame_of(rows: list[tuple[int, str | None]], users: str) -> pa.Table:
+    kind = {"texts": pa.string(), "whole": pa.int64(), "floats": pa.float64()}[users]
+    ids = [USERS[users][user] for user, _ in rows]
+    return pa.table(
+        {"user": pa.array(ids, kind), "path": pa.array([k for _, k in rows], pa.string())}
+    )
+
+
+@pytest.mark.parametrize("users", USERS)
+@given(rows=ROWS, most=st.integers(1, 3), band=st.integers(1, 2))
+@settings(max_examples=25)
+def test_users_count_at_their_own_nodes_and_at_no_more_than_allowed(
+    users: str, rows: list[tuple[int, str | None]], most: int, band: int
+) -> None:
+    """Laws: without a bound, different users; with one, each user at min(n, most) of n nodes of a
+    level; and nobody moves where another counts."""
+    hierarchy = as_hierarchy("path:path?depth=4")
+    frame = frame_of(rows, users)
+    everybody = NodesUnit(user="user", contribution="items", at_most=100)
+    bounded = NodesUnit(user="user", contribution="items", at_most=most)
+    nodes: dict[Any, set[tuple[int, str | None]]] = {}
+    for user, key in rows:
+        parts = [part for part in (key or "").split("/") if part]
+        own = nodes.setdefault(USERS[users][user], set())
+        own |= {(n, "/".join(parts[:n])) for n in range(1, len(parts) + 1)}
+        own |= set() if parts else {(1, None)}
+    count: dict[tuple[int, Any], int] = {}
+    for own in nodes.values():
+        for node in own:
+            count[node] = count.get(node, 0) + 1
+    found = tree_of(node_users(frame, hierarchy, everybody, band))
+    assert found.pop((0, (None,))) == len(nodes)
+    assert found == {(n, (key,)): k for (n, key), k in count.items() if k >= band}
+    some = tree_of(node_users(frame, hierarchy, bounded, 1))
+    some.pop((0, (None,)))
+    for level in range(1, 5):
+        of_level = [[node for node in own if node[0] == level] for own in nodes.values()]
+        counted = sum(k for (n, _), k in some.items() if n == level)
+        assert counted == sum(min(most, len(own)) for own in of_level)
+
+
+def test_where_a_user_counts_depends_on_this_user_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And every node of a level is as likely as any other. A hash of numbers of keys, which others
+    move, is rejected."""
+    hierarchy = as_hierarchy("path:path?depth=2")
+    unit = NodesUnit(user="user", contribution="items", at_most=1)
+    own = [
+        ("u", f"{a}/{i}") for a, several in (("m", 9), ("n", 1), ("o", 1)) for i in range(several)
+    ]
+    others = [("v", "a/1"), ("v", "m/00"), ("w", "n/0"), ("w", "z/5")]
+
+    def where(rows: list[tuple[str, str]], seed: int) -> set[Any]:
+        monkeypatch.setattr(exact_trees, "random_seed", lambda: seed)
+        frame = pd.DataFrame(rows, columns=["user", "path"])
+        return {*tree_of(node_users(frame, hierarchy, unit, 1)).items()}
+
+    def differs() -> int:
+        alone = [where(own, seed) for seed in range(60)]
+        beside = [where(own + others, seed) - where(others, seed) for seed in range(60)]
+        strangers = {k for seed in range(60) for k, _ in where(others, seed)}
+        return sum(
+            {k for k, _ in a if k not in strangers} != {k for k, _ in b if k not in strangers}
+            for a, b in zip(alone, beside, strict=True)
+        )
+
+    assert differs() == 0
+    chosen = [next(k for (n, (k,)), _ in where(own, seed) if n == 1) for seed in range(150)]
+    assert min(chosen.count(k) for k in "mno") > 25  # 50 each; by rows 14 for n and o
+    kept = UserRows.__init__
+
+    def by_number(self: UserRows, **given: Any) -> None:
+        numbers = np.arange(len(given["key_hash"]), dtype=np.uint64)
+        kept(self, **{**given, "key_hash": mix_bits(numbers + np.uint64(7))})
+
+    monkeypatch.setattr(UserRows, "__init__", by_number)
+    assert differs() > 0
+
+
+@pytest.mark.parametrize("users", ["texts", "whole"])
+def test_ranges_of_users_are_all_users_together(
+    users: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = np.random.default_rng(1)
+    rows = [(int(draw.integers(4)), str(draw.choice(KEYS[:8]))) for _ in range(200)]
+    hierarchy, frame = as_hierarchy("path:path?depth=4"), frame_of(rows, users)
+    unit = NodesUnit(user="user", contribution="items", at_most=2)
+    monkeypatch.setattr(exact_trees, "random_seed", lambda: 5)
+    asked, kept = list[list[str]](), user_rows.user_ranges
+
+    def ranges(*given: Any) -> list[str]:
+        asked.append(kept(*given))
+        return asked[-1]
+
+    monkeypatch.setattr(user_rows, "user_ranges", ranges)
+    whole = tree_of(node_users(frame, hierarchy, unit, 2))
+    monkeypatch.setattr(user_rows, "MOST_ROWS", 37)
+    assert tree_of(node_users(frame, hierarchy, unit, 2)) == whole
+    assert [len(each) for each in asked] == [1, 6]
+
+
+def test_users_whose_equal_ids_can_have_different_hashes_are_not_divided(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(user_rows, "MOST_ROWS", 1)
+    frame = frame_of([(0, "x"), (1, "x")], "floats")  # 0 and -0
+    unit = NodesUnit(user="user", contribution="items", at_most=2)
+    tree = node_users(frame, as_hierarchy("path:path?depth=4"), unit, 1)
+    assert tree.count.tolist() == [1, 1]
