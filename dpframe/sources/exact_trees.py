@@ -42,7 +42,7 @@ from dpframe.sources.source_relations import (
     open_source,
 )
 from dpframe.sources.spark import SparkFrame, fetch_table
-from dpframe.sources.user_rows import users_at_all, users_at_reported
+from dpframe.sources.user_rows import KeyRows, text_key_rows, users_at_all, users_at_reported
 
 
 def node_users(
@@ -262,9 +262,32 @@ def exact_counts(
 
     Raises ColumnError where a column cannot be read, or a listed key is no value of its column.
     """
+    counts, _ = counts_and_rows(
+        *(source, hierarchy, unit, band),
+        listed=listed,
+        progress=progress,
+        sums=sums,
+        beside=beside,
+    )
+    return counts
+
+
+def counts_and_rows(
+    source: object,
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    band: int,
+    *,
+    listed: ListedNodes | None = None,
+    progress: bool = False,
+    sums: Mapping[str, Summand] | None = None,
+    beside: Sequence[str] = (),
+    values: Sequence[Summand] = (),
+) -> tuple[Counts, KeyRows | None]:
+    """What ``exact_counts`` returns; and the rows of users with ``values``, if they are at hand."""
     if is_spark(source):
         counts = counts_by_spark(source, hierarchy, unit, band, listed=listed, sums=sums)
-        return counts if listed is None else listed_counts(counts.axes[0], listed)
+        return (counts if listed is None else listed_counts(counts.axes[0], listed)), None
     wanted = [*_columns_to_read(hierarchy, unit), *beside]
     seed = random_seed()  # always drawn, so that later draws do not depend on which code counts
     small = None
@@ -275,9 +298,9 @@ def exact_counts(
             small = None if held.types else small_counts(held.table, hierarchy, band)
     if small is not None:
         if listed is None:
-            return small
+            return small, None
         check_key_types(listed, hierarchy, small.types)
-        return listed_counts(small, listed)
+        return listed_counts(small, listed), None
     with open_source(source, wanted) as relation:
         types = _tree_column_types(relation, hierarchy, unit, text=only_text(source))
         read = tuple(types[c] for c in hierarchy.source_columns)
@@ -288,14 +311,16 @@ def exact_counts(
 
             nodes = address_nodes(relation, hierarchy, unit, read, band, progress=progress)
             if nodes is not None:
-                return counts_of(nodes, hierarchy, read)
-        user_type, known = types.get(unit.user or ""), None
-        if unit.user is not None:
+                return counts_of(nodes, hierarchy, read), None
+        user_type, known, rows = types.get(unit.user or ""), None, None
+        if user_type is not None:
             from dpframe.sources.small_frames import user_leaves
 
-            known = user_leaves(
-                relation, hierarchy, unit, read, user_type, seed=seed, progress=progress
-            )
+            asked = (relation, hierarchy, unit, read, user_type)
+            known = user_leaves(*asked, seed=seed, progress=progress)
+            if known is None:
+                rows = text_key_rows(*asked, values, seed=seed, progress=progress)
+                known = rows.shares(unit.grid) if rows is not None else None
         statement = rollup_statement(
             hierarchy,
             unit,
@@ -315,7 +340,7 @@ def exact_counts(
         with register_table(known.table, "what users count") as relation:
             table = relation.query(statement, False)
     counts = counts_of(in_preorder(table, hierarchy), hierarchy, read, tuple(sums or ()))
-    return counts if listed is None else listed_counts(counts.axes[0], listed)
+    return (counts if listed is None else listed_counts(counts.axes[0], listed)), rows
 
 
 def check_readable(source: object, hierarchy: Hierarchy, unit: PrivacyUnit) -> None:

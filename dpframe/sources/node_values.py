@@ -241,9 +241,8 @@ class UserColumns:
             pair, where = np.unique(np.concatenate([user[:0], *pairs]), return_inverse=True)
             return pair, np.bincount(where, amount, len(pair))
 
-        firsts = np.searchsorted(self.user, self.user[BLOCK_ROWS::BLOCK_ROWS])  # of whole users
-        ends = np.unique([0, *firsts.tolist(), len(self.user)])
-        several = [(self.user[:0], values[:0]), *by_threads(of_some, ends.tolist())]
+        ends = whole_users(self.user, BLOCK_ROWS)
+        several = [(self.user[:0], values[:0]), *by_threads(of_some, ends)]
         pair, amount = (np.concatenate(parts) for parts in zip(*several, strict=True))
         return UserAmounts(user=pair // size, node=pair % size, amount=amount, nodes=size)
 
@@ -273,18 +272,36 @@ class UserAmounts:
         the Euclidean norm over all nodes is at most ``norm``. A user adds to at most ``most``
         nodes, to those with the most.
         """
-        amount = np.clip(self.amount, lower, upper)
-        units = np.minimum(np.rint(np.abs(amount) / bound * norm), norm).astype(np.int64)
-        squares, many = np.bincount(self.user, units * units), np.bincount(self.user)
-        cut = np.flatnonzero(((squares > norm * norm) | (many > most))[self.user])  # the rest fits
-        order = cut[np.lexsort([self.node[cut], -units[cut], self.user[cut]])]
-        user, cut_units = self.user[order], units[order]
-        first = np.flatnonzero(np.diff(user, prepend=-1))
-        many = np.diff(np.append(first, len(user)))
-        cut_units[np.arange(len(user)) - np.repeat(first, many) >= most] = 0
-        levels = _levels_of_users(cut_units, first, many, norm)
-        units[order] = np.minimum(cut_units, np.repeat(levels, many))
-        return node_sums(self.node, np.where(amount < 0, -units, units), self.nodes)
+
+        def of_some(begin: int, end: int) -> Ints:
+            here = slice(begin, end)
+            amount = np.clip(self.amount[here], lower, upper)
+            user, node = self.user[here] - self.user[begin], self.node[here]
+            units = np.minimum(np.rint(np.abs(amount) / bound * norm), norm).astype(np.int64)
+            units = _bounded_units(user, node, units, norm, most)
+            return node_sums(node, np.where(amount < 0, -units, units), self.nodes)
+
+        ends = whole_users(self.user, BLOCK_ROWS)
+        return np.sum([np.zeros(self.nodes, dtype=np.int64), *by_threads(of_some, ends)], axis=0)
+
+
+def whole_users(user: Ints, rows: int) -> list[int]:
+    """Ends of blocks of about so many rows, which are in the order of users; none is divided."""
+    return sorted({0, *np.searchsorted(user, user[rows::rows]).tolist(), len(user)})
+
+
+def _bounded_units(user: Ints, node: Ints, units: Ints, norm: int, most: int) -> Ints:
+    """Units of users at nodes, cut as ``bounded_sums`` says."""
+    squares, many = np.bincount(user, units * units), np.bincount(user)
+    cut = np.flatnonzero(((squares > norm * norm) | (many > most))[user])  # the rest fits
+    order = cut[np.lexsort([node[cut], -units[cut], user[cut]])]
+    owner, cut_units = user[order], units[order]
+    first = np.flatnonzero(np.diff(owner, prepend=-1))
+    many = np.diff(np.append(first, len(owner)))
+    cut_units[np.arange(len(owner)) - np.repeat(first, many) >= most] = 0
+    levels = _levels_of_users(cut_units, first, many, norm)
+    units[order] = np.minimum(cut_units, np.repeat(levels, many))
+    return units
 
 
 def _levels_of_users(units: Ints, first: Ints, many: Ints, norm: int) -> Ints:

@@ -39,7 +39,7 @@ from dpframe.measures.measure import (
     Vector,
 )
 from dpframe.noise import random_seed
-from dpframe.sources.exact_trees import exact_counts
+from dpframe.sources.exact_trees import counts_and_rows
 from dpframe.sources.frames import is_spark
 from dpframe.sources.keys import check_key_types
 from dpframe.sources.portable_sql import Summand
@@ -48,6 +48,7 @@ from dpframe.sources.segment_places import ReportedNodes
 from dpframe.sources.source_relations import canonical, open_source, relation_types
 from dpframe.sources.spark import SparkFrame
 from dpframe.sources.user_nodes import UserNodes, user_nodes
+from dpframe.sources.user_rows import KeyRows, summands_of_users
 
 
 class BinCounts:
@@ -196,7 +197,7 @@ class RowParts:
                 distinct,
                 nodes,
                 types=own,
-                user_type=self._user_type(types),
+                user_type=types[self.unit.user],
                 value_type=types[distinct.column],
                 seed=random_seed(),
             )
@@ -390,12 +391,14 @@ class MeasuredParts(RowParts):
 
     ``sums`` names the sums that came with the counts: for records whose bounds are known before,
     all that vectors need. Other sums are then counted from ``source``. None if no sums came.
-    ``users`` has the nodes of users if rounds select.
+    ``users`` has the nodes of users if rounds select, and ``rows`` the rows of users if they are
+    at hand.
     """
 
     counts: Counts
     sums: tuple[str, ...] | None
     users: UserNodes | None = None
+    rows: KeyRows | None = None
 
     def parts(
         self, vectors: Sequence[Vector], nodes: ReportedNodes, places: Ints
@@ -406,6 +409,10 @@ class MeasuredParts(RowParts):
             return []
         if self.sums is not None and set(sums_of(vectors)) == set(self.sums) - {ROWS}:
             return _of_groups(self, vectors, nodes, places)
+        if self.rows is not None and self.rows.has(vectors):
+            types = self.counts.axes[0].types
+            tables = self.rows.parts(self.hierarchy, types, vectors, nodes)
+            return _add_up(tables, vectors, nodes)
         return self.of_rows(vectors, nodes)
 
 
@@ -466,10 +473,11 @@ def measure_parts(
     if sums is not None and unit.measured:
         sums[ROWS] = Summand(kind="row")  # the counts are of the measure that decides
     counts: Counts
+    rows = None
     if unit.user is not None and listed is not None:
         counts = _empty_listed_tree(source, hierarchy, unit, listed)
     else:
-        counts = exact_counts(
+        counts, rows = counts_and_rows(
             source,
             hierarchy,
             unit,
@@ -478,9 +486,11 @@ def measure_parts(
             progress=progress,
             sums=sums,
             beside=() if rows_later else vector_columns(vectors),
+            values=summands_of_users(vectors) if unit.user is not None else (),
         )
     return MeasuredParts(
         counts=counts,
+        rows=rows,
         sums=None if sums is None else tuple(sums),
         source=source,
         hierarchy=hierarchy,

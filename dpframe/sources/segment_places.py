@@ -26,14 +26,12 @@ leaves    every finest key, and its part: of the reported cells that hold the ke
 bounded.
 
 Parts are public, so a bound may depend on them and on the one user, and on nothing else. The
-statement reads the view ``dpframe_source`` once and returns ``part, v0, v1, ...``. Its CTEs, in
-order:
+statement reads the view ``dpframe_source`` once and returns ``part, v0, v1, ...``; where users are
+protected it returns rows, which :mod:`dpframe.sources.user_rows` adds up. Its CTEs, in order:
 
 source          the columns that matter, renamed, with the user u and values in steps
 keyed           the finest key of every row, k1, k2, ...
 chosen, leaves  the part of every finest key (as for *Places*)
-sums            rows, sums and numbers of values per part, or per user and part
-users           totals over all parts of a user, which the bounds need (only with a user)
 
 **Bounded values**: SQL, in whole numbers of any engine, gives what a record or user adds to a part.
 
@@ -45,7 +43,8 @@ rounded towards 0.
 
 **Different values** are counted at every reported node, or in the segment of every cell.
 
-If records are protected, all values count. If users are, each level counts at most ``at_most``
+If records are protected, all values count, and :mod:`dpframe.sources.user_rows` counts them. If
+users are, each level counts at most ``at_most``
 pairs of a node and a value per user: the first pairs in the order of a hash with a secret seed.
 Which pairs of a user count depends only on this user, the reported nodes and the seed. All segments
 together are one level. The statement returns ``place, n``.
@@ -519,11 +518,15 @@ def distinct_statement(
     nodes: ReportedNodes,
     *,
     types: tuple[str, ...],
-    user_type: str | None,
+    user_type: str,
     value_type: str,
     seed: int,
 ) -> str:
-    """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``."""
+    """The statement where users are protected; ``types`` are the DuckDB types of
+    ``hierarchy.source_columns``."""
+    several = hierarchy.has_cells
+    levels, root = ([], "part") if several else (reported_levels(nodes), "0")
+    at = "".join(f", n{level}" for level in levels)
     source, types = source_sql(
         hierarchy,
         unit,
@@ -532,31 +535,25 @@ def distinct_statement(
         view=VIEW,
         beside={"v": exact_column_sql(distinct.column, value_type)},
     )
-    user = "u, " if unit.user is not None else ""
-    valued, several = "(FROM source WHERE v IS NOT NULL)", hierarchy.has_cells
-    levels, root = ([], "part") if several else (reported_levels(nodes), "0")
-    at = "".join(f", n{level}" for level in levels)
     parts = [
         source,
-        f"keyed AS NOT MATERIALIZED ({keyed_sql(hierarchy, types, valued, user + 'v')})",
+        "keyed AS NOT MATERIALIZED "
+        f"({keyed_sql(hierarchy, types, '(FROM source WHERE v IS NOT NULL)', 'u, v')})",
         *leaf_places_ctes(hierarchy, types, nodes),
-        f"placed AS (SELECT DISTINCT {user}v, {root} AS n0{at} FROM "
+        f"placed AS (SELECT DISTINCT u, v, {root} AS n0{at} FROM "
         f"{keyed_leaves_join(hierarchy, nodes)})",
     ]
     counted = [
-        "SELECT place, count(DISTINCT v) AS n FROM "
-        f"({_bounded_values_sql(level, distinct, user, seed)}) "
+        f"SELECT place, count(DISTINCT v) AS n FROM ({_bounded_values_sql(level, distinct, seed)}) "
         "GROUP BY place"
         for level in (0, *levels)
     ]
     return f"WITH {', '.join(parts)} " + " UNION ALL ".join(counted)
 
 
-def _bounded_values_sql(level: int, distinct: Distinct, user: str, seed: int) -> str:
+def _bounded_values_sql(level: int, distinct: Distinct, seed: int) -> str:
     """A query of the pairs of a node and a value that count at a level."""
-    pairs = f"SELECT DISTINCT {user}n{level} AS place, v FROM placed WHERE n{level} IS NOT NULL"
-    if distinct.at_most is None:
-        return pairs
+    pairs = f"SELECT DISTINCT u, n{level} AS place, v FROM placed WHERE n{level} IS NOT NULL"
     order = ascending_order(row_hash("u, place, v", seed), "place", "v")
     return (
         f"SELECT place, v FROM ({pairs}) QUALIFY row_number() OVER "

@@ -426,7 +426,7 @@ def user_leaves(
     kinds = dict(zip(("u", *names), (str(user_type), *types), strict=True))
     hashed = RowHashes(fields, kinds, seed)
     if unit.grid > 1:
-        k, n = share_user_leaves(packed, hashed, key_bits, unit.grid)
+        k, n = share_user_leaves(packed, hashed.users, key_bits, unit.grid)
     else:
         k, n = sample_user_leaves(packed, hashed, key_bits, unit.max_contributions)
     return UserLeaves(pa.table({"k": k, "n": n}), _unpack_sql(fields[1:], names, types))
@@ -496,16 +496,16 @@ def _unpack_sql(fields: Sequence[NumberCodes], names: Sequence[str], types: Sequ
 
 
 def share_user_leaves(
-    packed: Ints, hashed: RowHashes, key_bits: int, grid: int
+    packed: Ints, hashed: Callable[[Ints], NDArray[np.uint64]], key_bits: int, grid: int
 ) -> tuple[Ints, Ints]:
     """The keys and their units: every user has ``grid`` units, in equal shares for each row.
 
     The first i of a user's ``total`` rows have ``floor((grid i + offset) / total)`` units.
-    ``packed`` must be sorted, and is overwritten.
+    ``packed`` must be sorted, and is overwritten. ``hashed`` returns the hashes of codes of users.
     """
     unit_bits, done = grid.bit_length(), 0
     users = packed >> key_bits
-    hashes = hashed.users(users[_starts(users)])
+    hashes = hashed(users[_starts(users)])
     del users
     for block in _user_blocks(packed, key_bits):
         starts, total = _user_starts(block, key_bits)

@@ -22,7 +22,7 @@ CTEs, in order:
 source      the columns that matter, renamed
 keyed       the key of every row, k1, k2, ...
 leaves      every finest key, its number v, its hash h, and n, how many rows have it
-pairs       users and the numbers of their keys, each once if columns are added up
+pairs       users and the numbers of the keys of their rows, and what is added up
 level_l     the nodes of level l, with sums of v; for cells the CTEs of ``sources.cell_leaves``
 candidates  all nodes with their texts; for cells the nodes of every dimension, and finest cells
 
@@ -271,12 +271,14 @@ def user_nodes_sql(
 ) -> str:
     """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``. ``again`` says
     that the source may be read twice, so that nothing holds its rows."""
-    values = {f"x{i}": whole_steps_sql(identifier(column)) for i, column in enumerate(columns)}
+    values = {
+        f"x{i}": f"{whole_steps_sql(identifier(column))}::DOUBLE / {WHOLE_STEPS!r}::DOUBLE"
+        for i, column in enumerate(columns)
+    }
     source, types = source_sql(
         hierarchy, unit, types=types, user_type=user_type, view=VIEW, beside=values, again=again
     )
     own = "".join(f", {name}" for name in values)
-    sums = "".join(f", sum({name})::DOUBLE / {WHOLE_STEPS!r}::DOUBLE AS {name}" for name in values)
     held = "v" if not values else f"struct_pack(v := v{''.join(f', {x} := {x}' for x in values)})"
     names = finest_columns(hierarchy)
     keys = ", ".join(names)
@@ -289,8 +291,7 @@ def user_nodes_sql(
         f"leaves AS MATERIALIZED (SELECT {keys}, count(*)::BIGINT AS n, row_number() OVER "
         f"(ORDER BY {ascending_order(*names)}) AS v, hash({hashed}) AS h FROM keyed "
         f"GROUP BY {keys})",
-        f"pairs AS (SELECT u, v::UINTEGER AS v{sums} FROM {placed}"
-        f"{' GROUP BY u, v' if sums else ''})",
+        f"pairs AS (SELECT u, v::UINTEGER AS v{own} FROM {placed})",
     ]
     results = ", ".join(result_columns(hierarchy))
     if hierarchy.has_cells:
@@ -364,7 +365,14 @@ def _nodes_of_rows(
         return placed
     order = _order_by_users(user, number)  # of keys, as groups of cells come in any order
     amount = np.nan_to_num(np.stack([each[order] for each in columns]))  # no value is 0
-    return replace(placed, held=UserColumns(user=user[order], leaf=leaf[order], values=amount))
+    user, leaf = user[order], leaf[order]
+    same = np.flatnonzero(np.diff(user * len(nodes.level) + leaf, prepend=-1) == 0)
+    rows = np.union1d(
+        same - 1, same
+    )  # in the order of values, so that sums do not depend on others
+    for values in amount:
+        values[rows] = values[rows[np.lexsort([values[rows], leaf[rows], user[rows]])]]
+    return replace(placed, held=UserColumns(user=user, leaf=leaf, values=amount))
 
 
 def _nodes_and_groups(

@@ -1,9 +1,10 @@
-"""Different users, or values, at nodes: counted from numbers of users and of their keys. Private.
+"""Rows of users as numbers, from which different users and bounded sums are counted. Private.
 
-One statement reads who has which finest keys; numpy counts. A user counts at no more than ``most``
-of their nodes of each level, those with the smallest hashes. So these nodes depend only on this
-user and on a secret seed. The hash of a node mixes the hash of the user with those of the user's
-own keys below the node: nodes of one level share no key, so each is as likely as any other.
+**Different users**, or values, are counted at nodes. One statement reads who has which finest keys;
+numpy counts. A user counts at no more than ``most`` of their nodes of each level, those with the
+smallest hashes. So these nodes depend only on this user and on a secret seed. The hash of a node
+mixes the hash of the user with those of the user's own keys below the node: nodes of one level
+share no key, so each is as likely as any other.
 
 The statement reads the view ``dpframe_source`` once, or its keys once more where it stands. CTEs:
 
@@ -13,6 +14,11 @@ numbered  every different key, its number v from 0, its hash h, and where it lie
 
 It returns users with their hash and ``held``, the numbers of the keys of their rows; keys with
 their hash; and where no nodes are listed, the nodes with at least so many rows.
+
+**Parts**: rows are put in the order of users and parts, and added up for each pair. The bounds of a
+user's totals come from :mod:`dpframe.sources.segment_places`.
+
+**Texts**: rows are read once where users count by shares and values are added up later.
 """
 
 from __future__ import annotations
@@ -31,23 +37,29 @@ from numpy.typing import NDArray
 from dpframe._duck import VIEW, Relation, register_table
 from dpframe._duck.connections import read_limits
 from dpframe.budget import PrivacyUnit
+from dpframe.common.texts import ascending_order
 from dpframe.counts import Ints
 from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy._cells import Columns as ColumnLevels
 from dpframe.measures.measure import Vector
-from dpframe.sources.cell_leaves import finest_columns, keyed_sql, same_key_sql
-from dpframe.sources.node_values import BLOCK_ROWS, by_threads, mix_bits
+from dpframe.sources.cell_leaves import finest_columns, keyed_sql, same_key_sql, user_hash
+from dpframe.sources.node_values import BLOCK_ROWS, by_threads, mix_bits, whole_users
 from dpframe.sources.packed_keys import BITS, NUMBERS
-from dpframe.sources.rollup_statement import candidates_sql, level_ctes, result_columns
+from dpframe.sources.portable_sql import Summand
+from dpframe.sources.rollup_statement import candidates_sql, level_ctes, result_columns, source_sql
 from dpframe.sources.segment_places import (
     PublicNodes,
     ReportedNodes,
     bounded_parts_statement,
+    keyed_leaves_join,
     leaf_columns,
     leaf_places_ctes,
     reported_levels,
     user_rows_statement,
+    vector_summands,
 )
+from dpframe.sources.small_frames import UserLeaves, share_user_leaves
 
 Hashes = NDArray[np.uint64]
 Columns = dict[str, NDArray[Any]]
@@ -412,8 +424,7 @@ def _bounded_sums(
     order = _order_by_users(user, part, parts)
     user, part, taken = user[order], part[order], pa.array(order)
     values = {name: rows[name].combine_chunks().take(taken) for name in rows.column_names[1:]}
-    first = np.flatnonzero(np.diff(user, prepend=user[:1] - 1))
-    for begin, end in pairwise(_block_ends(np.append(first, len(user)), SOME_ROWS)):
+    for begin, end in pairwise(whole_users(user, SOME_ROWS)):
         here = slice(begin, end)
         own = {name: column.slice(begin, end - begin) for name, column in values.items()}
         sums = pa.table(_sums_of_users(user[here], part[here], own))
@@ -455,12 +466,6 @@ def _order_by_users(user: Ints, part: Ints, parts: int) -> Ints:
     return packed
 
 
-def _block_ends(first: Ints, rows: int) -> list[int]:
-    """Ends of blocks of about so many rows, that divide no user."""
-    at = np.searchsorted(first, np.arange(0, first[-1], rows))
-    return sorted({0, *first[at].tolist(), int(first[-1])})
-
-
 def _sums_of_users(user: Ints, part: Ints, values: Mapping[str, pa.Array]) -> Columns:
     """The columns that ``bounded_parts_statement`` reads, from rows in order. Sums are exact."""
     same = np.diff(user, prepend=user[:1] - 1) == 0
@@ -486,3 +491,119 @@ def _sums_of_users(user: Ints, part: Ints, values: Mapping[str, pa.Array]) -> Co
         name: pa.array(column, pa.decimal128(38)) if column.dtype == object else column
         for name, column in out.items()
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class KeyRows:
+    """Rows of users, read once for shares and for what is added up later. Private.
+
+    Row i is of the user ``user[i]`` and has the key ``key[i]``, both numbers from 0; ``values`` are
+    by what they add. ``keys`` has the columns k1, k2, ... of every key, in their order, and
+    ``hashes`` are those of users from which the offsets of their shares follow.
+    """
+
+    user: Ints
+    key: Ints
+    values: Mapping[Summand, pa.Array]
+    keys: pa.Table
+    hashes: Hashes
+
+    def __repr__(self) -> str:
+        return "KeyRows(<private>)"
+
+    def has(self, vectors: Sequence[Vector]) -> bool:
+        """Whether all values that vectors add up are at hand."""
+        return self.values.keys() >= {*summands_of_users(vectors)}
+
+    def shares(self, grid: int) -> UserLeaves:
+        """What users count at each key, in units of which each user has ``grid``."""
+        bits = max(len(self.keys) - 1, 1).bit_length()
+        packed = (self.user << bits) | self.key
+        packed.sort()
+        k, n = share_user_leaves(packed, self.hashes.take, bits, grid)
+        names = self.keys.column_names
+        table = self.keys.take(pa.array(k)).append_column("n", pa.array(n))
+        return UserLeaves(table, f"SELECT {', '.join(names)}, n FROM {VIEW}")
+
+    def parts(
+        self,
+        hierarchy: Hierarchy,
+        types: tuple[str, ...],
+        vectors: Sequence[Vector],
+        nodes: ReportedNodes,
+    ) -> Iterator[pa.Table]:
+        """Yield tables as :func:`parts_of_users` does."""
+        keys = self.keys.append_column("v", pa.array(np.arange(len(self.keys))))
+        places = [f"keyed AS (FROM {VIEW})", *leaf_places_ctes(hierarchy, types, nodes)]
+        query = f"SELECT v, part FROM {keyed_leaves_join(hierarchy, nodes)}"
+        with register_table(keys, "the keys of users") as relation:
+            found = relation.query(f"WITH {', '.join(places)} {query}", False)
+        part = np.zeros(len(keys), dtype=np.int64)
+        part[found["v"].to_numpy()] = found["part"].to_numpy()
+        wanted = vector_summands(vectors, by_user=True)
+        rows = pa.table(
+            {"part": part[self.key], **{name: self.values[one] for name, one in wanted.items()}}
+        )
+        yield from _bounded_sums(self.user, rows, vectors, len(nodes.level))
+
+
+def summands_of_users(vectors: Sequence[Vector]) -> list[Summand]:
+    """The different values of users that vectors add up."""
+    return [*dict.fromkeys(vector_summands(vectors, by_user=True).values())]
+
+
+def text_key_rows(
+    relation: Relation,
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    types: tuple[str, ...],
+    user_type: str,
+    values: Sequence[Summand],
+    *,
+    seed: int,
+    progress: bool,
+) -> KeyRows | None:
+    """The rows of users who count by shares of them, with ``values``; None where SQL has to count:
+    for other types than texts and whole numbers, and for more rows than numpy should hold."""
+    readable = {*NUMBERS, "VARCHAR"}
+    if unit.weight is not None or unit.grid == 1 or not isinstance(hierarchy, ColumnLevels):
+        return None
+    if not {*types, user_type} <= readable or len(user_ranges(relation, user_type)) > 1:
+        return None
+    beside = {f"x{i}": one.sql for i, one in enumerate(values)}
+    source, read = source_sql(
+        *(hierarchy, unit),
+        types=types,
+        user_type=user_type,
+        view=VIEW,
+        beside=beside,
+        again=relation.repeats(),
+    )
+    names, kept = finest_columns(hierarchy), ", ".join(["u", *beside])
+    keys, order = ", ".join(names), ascending_order(*names)
+    held = "NOT " if relation.repeats() else ""
+    packed = ", ".join(f"{name} := {name}" for name in ("v", *beside))
+    joined = f"keyed LEFT JOIN numbered ON {same_key_sql(names, 'keyed', 'numbered')}"
+    table = relation.query(
+        f"WITH {source}, keyed AS {held}MATERIALIZED "
+        f"({keyed_sql(hierarchy, read, 'source', kept)}), numbered AS MATERIALIZED (SELECT {keys}, "
+        f"(row_number() OVER (ORDER BY {order}) - 1)::UINTEGER AS v FROM (SELECT DISTINCT {keys} "
+        f'FROM keyed)) SELECT min({user_hash("u", seed)}) AS "hash", '
+        f'list(struct_pack({packed})) AS "held", NULL::UINTEGER AS "v", '
+        f"{', '.join(f'NULL AS {name}' for name in names)} FROM {joined} GROUP BY u "
+        f"UNION ALL SELECT NULL, NULL, v, {keys} FROM numbered",
+        progress,
+    )
+    is_user = pc.is_valid(table["held"])
+    users, of_keys = table.filter(is_user), table.filter(pc.invert(is_user)).sort_by("v")
+    many = pc.list_value_length(users["held"]).to_numpy()
+    rows = pa.Table.from_struct_array(pc.list_flatten(users["held"]))
+    if rows["v"].null_count:
+        raise SourceError(CHANGED)
+    return KeyRows(
+        user=np.repeat(np.arange(len(many)), many),
+        key=rows["v"].to_numpy().astype(np.int64),
+        values=dict(zip(values, rows.columns[1:], strict=True)),
+        keys=of_keys.select(list(names)),
+        hashes=users["hash"].to_numpy(),
+    )

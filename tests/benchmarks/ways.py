@@ -53,6 +53,7 @@ def workload(rows: int) -> pa.Table:
 
 
 USERS = ("small_frames", "user_leaves", None)
+TEXT_USERS = ("exact_trees", "text_key_rows", None)
 ADDRESSES = ("small_frames", "address_nodes", None)
 SMALL = ("exact_trees", "counts_small", False)
 PACKED = ("stream_batches", "packable", False)
@@ -64,6 +65,7 @@ SHARES: dict[str, Any] = {**BUDGET, "user": "u"}
 FIVE: dict[str, Any] = {**BUDGET, "user": "u", "contribution": "records", "max_contributions": 5}
 WAYS: dict[str, tuple[tuple[str, str, Any], object, dict[str, Any]]] = {
     "users in shares, numbers": (USERS, LEVELS, SHARES),
+    "users in shares, texts": (TEXT_USERS, TEXTS, SHARES),
     "users, five records, numbers": (USERS, LEVELS, FIVE),
     "IPv4, many different": (ADDRESSES, "ip:many", BUDGET),
     "IPv4, few different": (ADDRESSES, "ip:few", BUDGET),

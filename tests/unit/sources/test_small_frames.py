@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter
-from contextlib import nullcontext
+from contextlib import ExitStack
 from itertools import combinations
 from typing import Any
 from unittest import mock
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -192,8 +193,11 @@ def leaves(rows: list[Any], unit: PrivacyUnit, seed: int, **more: Any) -> dict[A
 
 def counted(rows: object, hierarchy: Hierarchy, unit: PrivacyUnit, seed: int, sql: bool) -> Any:
     """Nodes and their counts, by either way."""
-    way = mock.patch.object(user_rows, "user_leaves", return_value=None) if sql else nullcontext()
-    with mock.patch.object(exact_trees, "random_seed", return_value=seed), way:
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(exact_trees, "random_seed", return_value=seed))
+        if sql:
+            for module, name in ((user_rows, "user_leaves"), (exact_trees, "text_key_rows")):
+                stack.enter_context(mock.patch.object(module, name, return_value=None))
         tree = exact_counts(rows, hierarchy, unit, 1)
     return [tree.level.tolist(), tree.count.tolist(), *(k.to_pylist() for k in tree.keys)]
 
@@ -213,6 +217,28 @@ def test_counts_are_of_sql(
     with mock.patch.object(user_rows, "BLOCK", block):
         ours = counted(table, hierarchy, unit, seed, sql=False)
     assert ours == counted(table, hierarchy, unit, seed, sql=True)
+
+
+TEXT = {None: None, -(2**27): "", -1: "é", 0: "a", 1: "A", 2: "a ", 5: "b", 2**27: "aa"}
+
+
+@in_turn(("texts", ["a", "ab", "uab", "u"]), ("drop", [False, True]))
+@tries(4, 60)
+@given(rows=ROWS, seed=st.integers(0, 2**63 - 1))
+def test_counts_of_texts_are_of_sql(texts: str, drop: bool, rows: list[Any], seed: int) -> None:
+    """For one seed, and ids and keys that are texts, numbers, or both; frames are read twice, and
+    relations over a query once."""
+    hierarchy = columns(["a", "b"], invalid="drop" if drop else "count")
+    table = frame_of(rows)
+    for name in texts:
+        column = pa.array([TEXT[v] for v in table[name].to_pylist()], pa.string())
+        table = table.set_column(table.column_names.index(name), name, column)
+    ours = counted(table, hierarchy, SHARE, seed, sql=False)
+    assert ours == counted(table, hierarchy, SHARE, seed, sql=True)
+    with duckdb.connect() as con:
+        con.register("t", table)
+        once = con.sql("SELECT * FROM t ORDER BY hash(u) LIMIT 1000")
+        assert counted(once, hierarchy, SHARE, seed, sql=False) == ours
 
 
 @pytest.mark.parametrize("unit", [SHARE, sample_of(3)], ids=["share", "records"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -142,3 +143,23 @@ def test_users_whose_equal_ids_can_have_different_hashes_are_not_divided(
     unit = NodesUnit(user="user", contribution="items", at_most=2)
     tree = node_users(frame, as_hierarchy("path:path?depth=4"), unit, 1)
     assert tree.count.tolist() == [1, 1]
+
+
+def test_what_a_user_has_does_not_depend_on_the_order_of_rows() -> None:
+    """Sums of floating-point numbers would; the order of values as they come is rejected."""
+    from dpframe.budget import PrivacyUnit
+    from dpframe.sources import user_nodes
+
+    values = [2.0**40, -(2.0**40), *(2.0**-10 * k for k in range(1, 8)), 2.0**39 / 3, -(2.0**41)]
+    hierarchy, unit = as_hierarchy(["a"]), PrivacyUnit(user="u")
+
+    def sums(order: Any) -> list[float]:
+        rows = pd.DataFrame({"u": "one", "a": "x", "v": np.array(values)[order]})
+        found = user_nodes.user_nodes(rows, hierarchy, unit, 9, (1,), ("v",))
+        assert found.held is not None
+        return list(found.held.amounts(found.nodes, 0, np.ones(found.size, bool)).amount.tolist())
+
+    orders = [np.random.default_rng(i).permutation(len(values)) for i in range(30)]
+    assert len({tuple(sums(order)) for order in orders}) == 1
+    with mock.patch.object(np, "lexsort", lambda keys: np.arange(len(keys[0]))):
+        assert len({tuple(sums(order)) for order in orders}) > 1
