@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -255,39 +255,19 @@ def exact_counts(
     progress: bool = False,
     sums: Mapping[str, Summand] | None = None,
     beside: Sequence[str] = (),
+    values: Sequence[Summand] = (),
+    keep: Callable[[KeyRows], None] | None = None,
 ) -> Counts:
     """True counts of the nodes or cells at or above the band, or only of listed nodes. Private.
 
-    ``sums`` are as in :func:`rollup_statement`; they read the columns that ``beside`` names.
+    ``sums`` are as in :func:`rollup_statement`; they read the columns that ``beside`` names, as do
+    ``values``. Where rows of users are at hand, ``keep`` gets them with these values.
 
     Raises ColumnError where a column cannot be read, or a listed key is no value of its column.
     """
-    counts, _ = counts_and_rows(
-        *(source, hierarchy, unit, band),
-        listed=listed,
-        progress=progress,
-        sums=sums,
-        beside=beside,
-    )
-    return counts
-
-
-def counts_and_rows(
-    source: object,
-    hierarchy: Hierarchy,
-    unit: PrivacyUnit,
-    band: int,
-    *,
-    listed: ListedNodes | None = None,
-    progress: bool = False,
-    sums: Mapping[str, Summand] | None = None,
-    beside: Sequence[str] = (),
-    values: Sequence[Summand] = (),
-) -> tuple[Counts, KeyRows | None]:
-    """What ``exact_counts`` returns; and the rows of users with ``values``, if they are at hand."""
     if is_spark(source):
         counts = counts_by_spark(source, hierarchy, unit, band, listed=listed, sums=sums)
-        return (counts if listed is None else listed_counts(counts.axes[0], listed)), None
+        return counts if listed is None else listed_counts(counts.axes[0], listed)
     wanted = [*_columns_to_read(hierarchy, unit), *beside]
     seed = random_seed()  # always drawn, so that later draws do not depend on which code counts
     small = None
@@ -298,9 +278,9 @@ def counts_and_rows(
             small = None if held.types else small_counts(held.table, hierarchy, band)
     if small is not None:
         if listed is None:
-            return small, None
+            return small
         check_key_types(listed, hierarchy, small.types)
-        return listed_counts(small, listed), None
+        return listed_counts(small, listed)
     with open_source(source, wanted) as relation:
         types = _tree_column_types(relation, hierarchy, unit, text=only_text(source))
         read = tuple(types[c] for c in hierarchy.source_columns)
@@ -311,8 +291,8 @@ def counts_and_rows(
 
             nodes = address_nodes(relation, hierarchy, unit, read, band, progress=progress)
             if nodes is not None:
-                return counts_of(nodes, hierarchy, read), None
-        user_type, known, rows = types.get(unit.user or ""), None, None
+                return counts_of(nodes, hierarchy, read)
+        user_type, known = types.get(unit.user or ""), None
         if user_type is not None:
             from dpframe.sources.small_frames import user_leaves
 
@@ -320,7 +300,10 @@ def counts_and_rows(
             known = user_leaves(*asked, seed=seed, progress=progress)
             if known is None:
                 rows = text_key_rows(*asked, values, seed=seed, progress=progress)
-                known = rows.shares(unit.grid) if rows is not None else None
+                if rows is not None:
+                    known = rows.shares(unit.grid)
+                    if keep is not None:
+                        keep(rows)
         statement = rollup_statement(
             hierarchy,
             unit,
@@ -340,7 +323,7 @@ def counts_and_rows(
         with register_table(known.table, "what users count") as relation:
             table = relation.query(statement, False)
     counts = counts_of(in_preorder(table, hierarchy), hierarchy, read, tuple(sums or ()))
-    return (counts if listed is None else listed_counts(counts.axes[0], listed)), rows
+    return counts if listed is None else listed_counts(counts.axes[0], listed)
 
 
 def check_readable(source: object, hierarchy: Hierarchy, unit: PrivacyUnit) -> None:

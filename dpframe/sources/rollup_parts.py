@@ -39,7 +39,7 @@ from dpframe.measures.measure import (
     Vector,
 )
 from dpframe.noise import random_seed
-from dpframe.sources.exact_trees import counts_and_rows
+from dpframe.sources.exact_trees import exact_counts
 from dpframe.sources.frames import is_spark
 from dpframe.sources.keys import check_key_types
 from dpframe.sources.portable_sql import Summand
@@ -473,11 +473,11 @@ def measure_parts(
     if sums is not None and unit.measured:
         sums[ROWS] = Summand(kind="row")  # the counts are of the measure that decides
     counts: Counts
-    rows = None
+    rows = list[KeyRows]()
     if unit.user is not None and listed is not None:
         counts = _empty_listed_tree(source, hierarchy, unit, listed)
     else:
-        counts, rows = counts_and_rows(
+        counts = exact_counts(
             source,
             hierarchy,
             unit,
@@ -487,10 +487,11 @@ def measure_parts(
             sums=sums,
             beside=() if rows_later else vector_columns(vectors),
             values=summands_of_users(vectors) if unit.user is not None else (),
+            keep=rows.append,
         )
     return MeasuredParts(
         counts=counts,
-        rows=rows,
+        rows=rows[0] if rows else None,
         sums=None if sums is None else tuple(sums),
         source=source,
         hierarchy=hierarchy,
