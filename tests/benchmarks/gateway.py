@@ -6,6 +6,7 @@ releases:
 
 * replays of one question, by 8 clients;
 * new small questions (``hhh`` of 10,000 rows in two columns, each with a threshold of its own);
+* one client: milliseconds of a question, new and replayed, and those of processors;
 * the memory of the server before and after 10,000 replays and the new questions;
 * a rollup of 1e7 rows beside ``dp.rollup`` with a ledger, in turns, each a new release;
 * what a call costs more through PostgreSQL than over HTTP, once connected, where PostgreSQL is.
@@ -14,6 +15,7 @@ releases:
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import statistics
@@ -29,10 +31,8 @@ import dpframe as dp
 from dpframe.doors.gateway.gate import Gate
 from dpframe.doors.gateway.policy import hash_token
 from dpframe.doors.gateway.policy_reader import read_policy
-from dpframe.ledger.book import write_result
-from dpframe.ledger.entries import append_entry, newest_entry
-from dpframe.ledger.store import read_totals
 from tests.benchmarks import bench
+from tests.benchmarks.ledger import add_copies
 
 TOKEN = "dpf_benchmark"
 WAREHOUSE = "dpf_warehouse"
@@ -88,27 +88,7 @@ def fill(folder: Path, releases: int) -> None:
     policy = read_policy(folder / "policy.toml")
     gate = Gate(policy)
     reply = gate.ask(policy.analysts["ann"], "visits", "hhh", QUESTION)
-    ledger = gate._ledgers["visits"]
-    stored = ledger.find(reply.name)
-    assert stored is not None
-    with ledger._write_transaction() as db:
-        last = newest_entry(db, read_totals(db))
-        for i in range(releases):
-            copy = {"name": f"copy-{i}", "release_id": f"{i:032x}"}
-            before = last
-            last = last._replace(
-                number=before.number + 1,
-                spent_epsilon=before.spent_epsilon + before.epsilon,
-                spent_delta=before.spent_delta + before.delta,
-                **copy,
-            )
-            last = last._replace(seal=last.seal_after(before.seal))
-            append_entry(db, before, last)
-            kept = type(stored)(
-                request=stored.request, receipt=stored.receipt, frame=stored.frame, **copy
-            )
-            write_result(db, kept)
-        db.execute("UPDATE budget SET spent_epsilon = ?, spent_delta = ?", last.sums)
+    add_copies(gate._ledgers["visits"], reply.name, releases)
     gate.close()
 
 
@@ -132,6 +112,38 @@ def resident(process: subprocess.Popen[bytes]) -> float:
     found = re.search(r"VmRSS:\s+(\d+)", text)
     assert found is not None
     return int(found[1]) / 1024
+
+
+def busy(process: subprocess.Popen[bytes]) -> float:
+    """Seconds of processors that a process took."""
+    user, system = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def one_client(process: subprocess.Popen[bytes], questions: int) -> None:
+    """Milliseconds of a question, and those of processors in the server, where nobody else asks."""
+    head = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    http = HTTPConnection(*ADDRESS.split(":"))
+    asked: dict[str, dict[str, Any]] = {
+        "hhh": {"hierarchy": "columns:a,b"},
+        "rollup": {"by": ["a", "b"], "measures": {"n": "count"}},
+    }
+    for question, about in asked.items():
+        for name, step in (("new", 1), ("replayed", 0)):
+            taken, threshold = [], 2_000
+            for i in range(questions + 1):
+                threshold += step
+                body = {**about, "epsilon": 0.1, "delta": 1e-6, "threshold": threshold}
+                start = time.perf_counter()
+                http.request("POST", f"/api/datasets/visits/{question}", json.dumps(body), head)
+                answer = http.getresponse()
+                answer.read()
+                assert answer.status == 200
+                taken.append(1000 * (time.perf_counter() - start))
+                if not i:
+                    before = busy(process)
+            each = 1000 * (busy(process) - before) / questions
+            bench.row(f"{question}, {name}, ms", median_text(taken[1:]), f"{each:.1f}")
 
 
 def load(folder: Path, name: str, *, new: bool, start: int, seconds: int) -> None:
@@ -237,7 +249,8 @@ def median_text(values: list[float]) -> str:
 
 
 def main() -> None:
-    given = bench.options(folder=Path, releases=10_000, seconds=20, turns=5, rows=10_000_000)
+    sizes = {"releases": 10_000, "seconds": 20, "turns": 5, "rows": 10_000_000, "questions": 100}
+    given = bench.options(folder=Path, **sizes, only=("small", "load"))
     folder: Path = given.folder
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -255,6 +268,9 @@ def main() -> None:
     process = serve(folder)
     try:
         bench.head("load", "requests", "each second", "p50", "p99", "not answered")
+        one_client(process, given.questions)
+        if given.only == "small":
+            return
         load(folder, "replays, once before", new=False, start=500, seconds=2)
         before = resident(process)
         load(folder, "replays", new=False, start=500, seconds=given.seconds)
@@ -262,6 +278,8 @@ def main() -> None:
         after = resident(process)
         load(folder, "replays", new=False, start=500, seconds=given.seconds)
         bench.row("memory, MB", f"{before:.0f}", f"{after:.0f}", f"{resident(process):.0f}")
+        if given.only == "load":
+            return
         beside_library(folder, given.turns)
         through_postgres(40 * given.turns)
     finally:

@@ -1,14 +1,16 @@
 """What a charge costs: one process alone, 8 processes that charge one ledger 200 times each,
-ledgers of up to 100,000 releases, and one of 10,000 releases with periods.
+ledgers of up to 100,000 releases, and one of 10,000 releases with periods; and what a small
+question costs with a ledger.
 
 Run with ``python -m tests.benchmarks.ledger [--folder-on DISK] [--processes 8] [--times 200]
-[--most 1e5] [--blocks]``. Every charge waits for the disk, so beside it stands what a bare SQLite
-transaction of the same size takes in the same folder, with the same settings, in turns. The total
-is checked to be exactly right.
+[--most 1e5] [--only blocks] [--only small]``. Every charge waits for the disk, so beside it stands
+what a bare SQLite transaction of the same size takes in the same folder, with the same settings, in
+turns. The total is checked to be exactly right.
 """
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 import statistics
 import tempfile
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from dpframe.ledger import Blocks, Ledger
+from dpframe.ledger.book import write_result
 from dpframe.ledger.entries import append_entry, entry_of, newest_entry
 from dpframe.ledger.state import read_state
 from dpframe.ledger.store import read_totals
@@ -115,6 +118,71 @@ def long(folder: Path, accountant: Any, releases: int) -> None:
     print(f"{accountant}, {releases} releases: {used(uses)}")
 
 
+def add_copies(ledger: Ledger, name: str, releases: int) -> None:
+    """Append copies of a stored release to a ledger, each under a name of its own."""
+    stored = ledger.find(name)
+    assert stored is not None
+    with ledger._write_transaction() as db:
+        last = newest_entry(db, read_totals(db))
+        for i in range(releases):
+            copy = {"name": f"copy-{i}", "release_id": f"{i:032x}"}
+            before = last
+            last = last._replace(
+                number=before.number + 1,
+                spent_epsilon=before.spent_epsilon + before.epsilon,
+                spent_delta=before.spent_delta + before.delta,
+                **copy,
+            )
+            last = last._replace(seal=last.seal_after(before.seal))
+            append_entry(db, before, last)
+            write_result(db, replace(stored, **copy))
+        db.execute("UPDATE budget SET spent_epsilon = ?, spent_delta = ?", last.sums)
+
+
+SMALL = {"hhh": {}, "rollup": {"measures": {"n": "count"}}}
+
+
+def small(folder: str, question: str, releases: int, times: int = 30) -> bench.Figures:
+    """Milliseconds and those of processors of a question about 10,000 rows of pandas: without a
+    ledger, charged, charged and stored under a name, and replayed."""
+    import pandas as pd
+
+    n, counter = range(10_000), itertools.count()
+    frame = pd.DataFrame({"a": [f"x{i % 5}" for i in n], "b": [i % 50 for i in n]})
+    book = Ledger(Path(folder, f"{question}-{releases}.db"), epsilon=1e5, delta=0.5)
+
+    def ask(**given: Any) -> Any:
+        asked = {**SMALL[question], "epsilon": 0.5, "delta": 1e-6}
+        return getattr(frame.dp, question)(["a", "b"], **asked, **given)
+
+    def named() -> Any:
+        return ask(ledger=book, release=f"new-{next(counter)}")
+
+    named()
+    add_copies(book, "new-0", releases)
+    kinds = {
+        "no ledger": ask,
+        "charged": lambda: ask(ledger=book),
+        "named": named,
+        "replayed": lambda: ask(ledger=book, release="new-0"),
+    }
+    kinds["bare SQLite"] = lambda: bare(Path(folder, "bare.db"), "x" * 3000)
+    runs = bench.in_turns(kinds, times)
+    return {
+        kind: [1e3 * bench.middle(each, what) for what in ("seconds", "busy")]
+        for kind, each in runs.items()
+    }
+
+
+def small_questions(folder: Path, releases: int) -> None:
+    bench.head("10,000 rows", "releases before", "a call", "ms", "of processors")
+    for question in SMALL:
+        for before in (0, releases):
+            (folder / "bare.db").unlink(missing_ok=True)
+            for kind, figures in bench.alone(small, folder, question, before).items():
+                bench.row(question, before, kind, *(f"{ms:.2f}" for ms in figures))
+
+
 def spans(kind: str, number: int) -> list[tuple[int, int]]:
     """First and last day of every release: one day each, or long ranges that overlap."""
     if kind == "disjoint days":
@@ -159,13 +227,17 @@ def blocks_of(first: int, last: int) -> Blocks:
 
 def main() -> None:
     sizes = {"processes": 8, "times": 200, "most": 100_000}
-    given = bench.options(folder_on="", **sizes, blocks=False)
+    given = bench.options(folder_on="", **sizes, only=("blocks", "small"))
     with tempfile.TemporaryDirectory(dir=given.folder_on or None) as name:
         folder = Path(name)
+        if given.only != "blocks":
+            small_questions(folder, min(10_000, given.most))
+        if given.only == "small":
+            return
         bare(folder / "bare.db", "")
         for kind in ("disjoint days", "overlapping ranges"):
             by_block(folder, kind, min(10_000, given.most))
-        if given.blocks:  # only releases with periods
+        if given.only == "blocks":  # releases with periods
             return
         for accountant in ("sum", "pld"):
             alone(folder, accountant, given.times)
