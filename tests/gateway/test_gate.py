@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pandas as pd
 import pytest
 
@@ -22,6 +24,7 @@ from dpframe.doors.gateway.gate import ClosedError, FailedError, Gate, Reply, Un
 from dpframe.doors.gateway.policy import hash_token
 from dpframe.doors.gateway.policy_reader import read_policy
 from dpframe.doors.series import declaration
+from dpframe.testing import seeded_noise
 
 POLICY = """
 [gateway]
@@ -361,3 +364,62 @@ def test_rows_of_sqlite_are_read_before_anybody_asks(
 
     monkeypatch.setattr(declaration, "read_sqlite", read)
     assert ask(gate, "ann", "people", "hhh", hierarchy="columns:country", epsilon=1).free is None
+
+
+ASKED: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("sales", "hhh", {"hierarchy": "columns:country,city"}),
+    (
+        "sales",
+        "rollup",
+        {"by": ["country", "city"], "measures": ["count", "sum(paid)", "mean(paid)"]},
+    ),
+    ("sales", "tree_counts", {"hierarchy": "columns:country,city"}),
+    ("sales", "sql", {"query": "SELECT country, sum(paid) AS s FROM sales GROUP BY country"}),
+    ("people", "hhh", {"hierarchy": "columns:country,city"}),
+    ("people", "rollup", {"by": ["country", "city"], "measures": ["count", "sum(paid)"]}),
+)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "duckdb"])
+def test_few_rows_are_held_and_answer_as_their_file_does(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Law: for one seed an answer does not depend on whether rows are held, or read each time."""
+    rows = pd.read_parquet(tmp_path / "sales.parquet")
+    rows.loc[rows.index % 7 == 0, "country"] = None
+    rows.loc[rows.index % 11 == 0, "paid"] = float("nan")
+    rows.to_parquet(tmp_path / "sales.parquet")
+    people = '"sales.parquet"'
+    if kind == "duckdb":
+        with duckdb.connect(tmp_path / "sales.duckdb") as db:
+            db.execute(f"CREATE TABLE t AS FROM '{tmp_path / 'sales.parquet'}'")
+        people = '{ database = "sales.duckdb", table = "t" }'
+    answers = []
+    for most in (len(rows), len(rows) - 1):
+        monkeypatch.setattr(gates, "MOST", most)
+        gate = opened(people=people)
+        assert (gate._tables["people"] is not None) is (most == len(rows))
+        with seeded_noise(7):
+            answers.append([ask(gate, "ann", *one[:2], **one[2], epsilon=1) for one in ASKED])
+        gate.close()
+        shutil.rmtree(gate.policy.folder)
+    for held, read in zip(*answers, strict=True):
+        assert held.table.replace_schema_metadata(None).equals(
+            read.table.replace_schema_metadata(None)
+        )
+        assert held.table.num_rows > 1
+
+
+def test_what_a_table_would_read_otherwise_is_not_held(opened: Opened, tmp_path: Path) -> None:
+    """Law: rows are held if DuckDB has the same types for them; CSV, which is text, never is."""
+    with duckdb.connect(tmp_path / "odd.duckdb") as db:
+        db.execute(
+            "CREATE TABLE t AS SELECT i AS who, 10.0 AS paid, 'c' AS country, "
+            "'12:00:00+01'::TIMETZ AS city FROM range(100) t(i)"
+        )
+    gate = opened(people='{ database = "odd.duckdb", table = "t" }')
+    assert gate._tables["people"] is None
+    gate.close()
+    shutil.rmtree(gate.policy.folder)
+    pd.read_parquet(tmp_path / "sales.parquet").to_csv(tmp_path / "sales.csv", index=False)
+    assert opened(people='"sales.csv"')._tables["people"] is None

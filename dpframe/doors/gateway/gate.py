@@ -24,11 +24,13 @@ from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
+from dpframe._duck import VIEW
 from dpframe.asking.release import replay_of_stored
 from dpframe.common.calls import argument_hint, shown_value
 from dpframe.common.digest import CHANGE
 from dpframe.common.progress import time_limit
-from dpframe.doors.gateway.policy import Analyst, DataSet, Policy, View
+from dpframe.common.texts import identifier
+from dpframe.doors.gateway.policy import Analyst, DataSet, Policy, View, source_files
 from dpframe.doors.gateway.policy_questions import (
     NAMED,
     GateQuestion,
@@ -48,7 +50,7 @@ from dpframe.doors.gateway.shares import (
     holders,
 )
 from dpframe.doors.result_methods import change
-from dpframe.doors.series.declaration import DatabaseSource
+from dpframe.doors.series.declaration import FileSource
 from dpframe.doors.sql.query_tree import inner_trees, read_query
 from dpframe.errors import (
     DpframeError,
@@ -60,6 +62,9 @@ from dpframe.errors import (
 )
 from dpframe.hierarchy import Hierarchy
 from dpframe.ledger.book import Ledger, StoredResult
+from dpframe.sources.row_files import PARQUET
+from dpframe.sources.small_frames import MOST
+from dpframe.sources.source_relations import open_source, relation_types
 
 LISTED = 1000
 """How many releases are listed at most."""
@@ -176,12 +181,14 @@ class Gate:
             self._prints = {
                 name: self._memory.check_state(data) for name, data in policy.data.items()
             }
+            self._tables = {name: _rows_in_memory(data) for name, data in policy.data.items()}
+            self._empty = {
+                name: _opened(opening, empty_rows(data)) for name, data in policy.data.items()
+            }
             self._opened = opening.pop_all()
         self._slots = threading.BoundedSemaphore(COUNTED)
         self._flights: dict[str, threading.Event] = {}
         self._turns: dict[str, threading.Lock] = {}
-        self._tables = {name: _rows_in_memory(data) for name, data in policy.data.items()}
-        self._empty = {name: empty_rows(data) for name, data in policy.data.items()}
         self._read: OrderedDict[str, GateQuestion] = OrderedDict()
         self._replies: WeakKeyDictionary[GateQuestion, Reply] = WeakKeyDictionary()
         self._lock = threading.Lock()
@@ -634,12 +641,45 @@ class Gate:
 
 
 def _rows_in_memory(data: DataSet) -> pa.Table | None:
-    """The rows of SQLite and PostgreSQL, which are read as a whole: at the start, and not before a
-    question's charge. None for sources whose rows a statement reads."""
-    if not isinstance(data.source, DatabaseSource):
+    """The rows that are read at the start, and not before a question's charge: of SQLite and
+    PostgreSQL, which are read as a whole, and of small local files of Parquet and DuckDB. None for
+    sources whose rows a statement reads.
+
+    For one seed a table answers as its file does, if DuckDB has the same types for both
+    (docs/decisions/0035).
+    """
+    if isinstance(data.source, FileSource) and not _is_local_parquet(data):
         return None
     with data.rows() as rows:
-        return rows if isinstance(rows, pa.Table) else None
+        if isinstance(rows, pa.Table):
+            return rows
+        with suppress(DpframeError):  # then questions that read other columns can be answered
+            return _small_table(rows, [*data.columns])
+    return None
+
+
+def _opened(opening: ExitStack, empty: pa.Table) -> Any:
+    """Columns without rows as a relation, which tells their types faster than a table does; the
+    table where DuckDB cannot read some of them."""
+    try:
+        return opening.enter_context(open_source(empty, empty.column_names))
+    except DpframeError:
+        return empty
+
+
+def _is_local_parquet(data: DataSet) -> bool:
+    files = source_files(data.source)
+    return bool(files) and all(file.name.lower().endswith(PARQUET) for file in files)
+
+
+def _small_table(rows: object, columns: list[str]) -> pa.Table | None:
+    """Columns of a source of few rows; None if there are more, or if their types would differ."""
+    with open_source(rows, columns) as relation:
+        listed, types = ", ".join(map(identifier, columns)), relation_types(relation)
+        table = relation.query(f"SELECT {listed} FROM {VIEW} LIMIT {MOST + 1}", False)
+    with open_source(table, columns) as held:
+        same = relation_types(held) == {name: types[name] for name in columns}
+    return table if same and table.num_rows <= MOST else None
 
 
 def forget_tables() -> None:

@@ -204,12 +204,12 @@ def empty_rows(data: DataSet) -> pa.Table:
 def read_arguments(
     question: Question[Any, Any],
     data: DataSet,
-    empty: pa.Table,
+    empty: object,
     given: Mapping[str, Any],
     explains: bool,
 ) -> GateQuestion:
-    """A question of the library, as a data set allows it. ``empty`` has the columns of the data
-    set, and no row."""
+    """A question of the library, as a data set allows it. ``empty``, a table or a relation, has the
+    columns of the data set, and no row."""
     derives = flag("derive", given.get("derive", True)) and question.name == "rollup"
     given = {key: value for key, value in given.items() if key != "derive"}
     planning, error = library_arguments(question, data, given, explains)
@@ -339,7 +339,7 @@ def _check_allowed(data: DataSet, asked: Any, planning: Mapping[str, Any]) -> No
 
 
 def read_sql(
-    data: DataSet, empty: pa.Table, given: Mapping[str, Any], explains: bool
+    data: DataSet, empty: object, given: Mapping[str, Any], explains: bool
 ) -> GateQuestion:
     """A query in SQL, as a data set allows it. ``empty`` is as for :func:`read_arguments`."""
     planning, error = _planning_arguments(data, SQL_ARGUMENTS, given, explains)
