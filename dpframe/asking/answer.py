@@ -166,9 +166,10 @@ def answer_checked(
         counted = partial(question.count, rows, plan, progress)
         if question.opens is not None:
             counted = partial(_close_after, opening, counted)
-        return Answer(
-            what, make_release(counted, plan, source=place, ledger=ledger, name=name, about=about)
+        released = make_release(
+            counted, plan, source=place, ledger=ledger, name=name, about=about, looked=True
         )
+        return Answer(what, released)
 
 
 def _close_after(

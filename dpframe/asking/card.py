@@ -537,7 +537,11 @@ EXPECTED_VALUES = {
 
 def _mostly_invalid_columns(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[str]:
     """Return the columns in which, by the released numbers, more than half is <invalid>."""
-    if not frame["prefix"].astype("str").str.contains(INVALID, regex=False).any():
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    labels = pa.array(frame["prefix"], pa.large_string(), from_pandas=True)
+    if not pc.any(pc.match_substring(labels, INVALID)).as_py():
         return []  # the usual case: an <invalid> node and all nodes below it have it in their label
     level, share = frame["level"], frame["residual"]  # residuals add up to all that is released
     found = []

@@ -219,14 +219,16 @@ def make_release(
     ledger: Ledger | None,
     name: str | None,
     about: DataScope = ALL_DATA,
+    looked: bool = False,
 ) -> Release:
     """Run a plan, or replay the release that ``name`` already has.
 
     The plan was made without data; ``counted`` fetches the mechanism's input only if it is needed.
-    Releases of one ledger are counted side by side, and drawn one after the other.
+    Releases of one ledger are counted side by side, and drawn one after the other. ``looked`` says
+    that the ledger had nothing under the name just now.
     """
     request = named_request(plan.request, source, about)
-    known = find_replay(request, ledger, name)
+    known = None if looked else find_replay(request, ledger, name)
     if known is not None:
         return known
     facts = plan.receipt(name)  # what is spent is fixed before the data are read

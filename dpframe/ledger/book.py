@@ -31,7 +31,7 @@ from dpframe.ledger.entries import (
 )
 from dpframe.ledger.forecast import LedgerForecasts
 from dpframe.ledger.history import Prepayments
-from dpframe.ledger.state import PaidCharge, read_state, write_charge
+from dpframe.ledger.state import PaidCharge, write_charge
 from dpframe.ledger.store import (
     FORMAT,
     Accountant,
@@ -315,14 +315,14 @@ class Ledger(LedgerForecasts, Prepayments):
         LedgerError if what the ledger protects has no price for the release.
         """
         profile = self._law(charge)  # before the lock, for which other processes wait
-        with self._write_transaction() as db:
-            return write_charge(db, charge, profile)
+        with self._writing_state() as (db, here):
+            return write_charge(db, charge, profile, here)
 
     def check(self, charge: Charge) -> None:
         """Raise OverBudgetError if ``charge`` could not be made now; spends nothing."""
         profile = self._law(charge)
-        with self._reading() as db:
-            read_state(db).with_charge(charge, profile)
+        with self._reading_state() as here:
+            here.with_charge(charge, profile)
 
     def _law(self, charge: Charge) -> Profile:
         return charge.profile() if self.accountant == "pld" else ()

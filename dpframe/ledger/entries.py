@@ -27,6 +27,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dpframe.accounting.compose import Profile
@@ -146,6 +148,12 @@ class Entry(NamedTuple):
         return rise if possible else None
 
 
+@lru_cache(maxsize=8)
+def receipt_facts(receipt: str) -> Mapping[str, Any]:
+    """The facts of a receipt, which a charge looks at many times. Nobody changes them."""
+    return MappingProxyType(json.loads(receipt))
+
+
 def _entry_before_first(now: Totals) -> Entry:
     """A stand-in for the entry before the first."""
     return Entry(seal=seal_values(now.ledger_id, now.accountant, now.epsilon, now.delta))
@@ -228,7 +236,7 @@ def entry_of(charge: Charge, profile: Profile, spent: Units) -> Entry:
 def exact_cost_of(entry: Entry, steps: int | None = None) -> Exact:
     """The cost of an entry as its receipt asks for it, or in units if the receipt does not round up
     to these. The cost is for ``steps``; without ``steps``, for the steps that were charged."""
-    said = json.loads(entry.receipt)
+    said = receipt_facts(entry.receipt)
     steps = steps or said.get("steps", 1)
     if "cost" in said:  # of a reservation or filter
         return group_cost((Fraction(said["cost"][0]), Fraction(said["cost"][1])), steps)
@@ -245,13 +253,13 @@ def exact_cost_of(entry: Entry, steps: int | None = None) -> Exact:
 def cost_of_steps(entry: Entry) -> Exact | None:
     """What was charged, if neighbours of what the ledger protects are two steps apart; None if they
     are one step apart, or if a reservation paid."""
-    two = entry.under is None and json.loads(entry.receipt).get("steps", 1) > 1
+    two = entry.under is None and receipt_facts(entry.receipt).get("steps", 1) > 1
     return exact_cost_of(entry) if two else None
 
 
 def neighbour_sentences(entry: Entry) -> list[str]:
     """What a release protects, in the words of its receipt: one sentence, or none."""
-    said = json.loads(entry.receipt).get("neighbours")
+    said = receipt_facts(entry.receipt).get("neighbours")
     return [str(said)] if said else []
 
 
@@ -457,7 +465,7 @@ class Charge:
 
     def for_unit(self, unit: str | None) -> Charge:
         """The charge to a ledger that protects ``unit``; LedgerError if no price is known."""
-        said = json.loads(self.receipt)
+        said = receipt_facts(self.receipt)
         steps = receipt_steps(said, unit)
         if steps == 1:
             return self
@@ -466,7 +474,7 @@ class Charge:
     @property
     def unit(self) -> str:
         """What the release protects, as ledgers store units."""
-        return unit_of_receipt(json.loads(self.receipt))
+        return unit_of_receipt(receipt_facts(self.receipt))
 
     @property
     def units(self) -> Units:
@@ -482,5 +490,5 @@ class Charge:
     @property
     def neighbours(self) -> str | None:
         """What the release protects, in the words of its receipt."""
-        said: str | None = json.loads(self.receipt).get("neighbours")
+        said: str | None = receipt_facts(self.receipt).get("neighbours")
         return said

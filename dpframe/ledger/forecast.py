@@ -111,15 +111,35 @@ class OpenedFile:
             yield db
 
     @contextmanager
+    def _reading_state(self) -> Iterator[LedgerState]:
+        with store.read_transaction(self._path, BUSY) as db:
+            yield read_state(db, self._check_same_file(db))
+
+    @contextmanager
     def _write_transaction(self) -> Iterator[sqlite3.Connection]:
-        with store.write_transaction(self._path, BUSY) as db:
-            self._check_same_file(db)
-            if store.file_format(db) < FORMAT:
-                upgrade_file(db, self._path)
+        with self._writing() as (db, _):
             yield db
 
-    def _check_same_file(self, db: sqlite3.Connection) -> None:
-        """LedgerError unless the file is the one that was opened: same totals, no less history."""
+    @contextmanager
+    def _writing_state(self) -> Iterator[tuple[sqlite3.Connection, LedgerState]]:
+        """A transaction that may write, and the state that a charge is added to."""
+        with self._writing() as (db, seen):
+            yield db, read_state(db, seen)
+
+    @contextmanager
+    def _writing(self) -> Iterator[tuple[sqlite3.Connection, tuple[Totals, Entry] | None]]:
+        """A transaction, and totals and last entry unless an upgrade has just changed these."""
+        with store.write_transaction(self._path, BUSY) as db:
+            seen = self._check_same_file(db)
+            if store.file_format(db) == FORMAT:
+                yield db, seen
+            else:
+                upgrade_file(db, self._path)
+                yield db, None
+
+    def _check_same_file(self, db: sqlite3.Connection) -> tuple[Totals, Entry]:
+        """The totals and the last entry; LedgerError unless the file is the one that was opened:
+        same totals, no less history."""
         now = read_totals(db)
         if now.ledger_id != self.ledger_id:
             raise LedgerError(
@@ -128,8 +148,10 @@ class OpenedFile:
             )
         if now.constants != self._made.constants:
             raise damage_error("its totals or accountant have changed")
-        if newest_entry(db, now).number < self._last:
+        last = newest_entry(db, now)
+        if last.number < self._last:
             raise damage_error("it holds less than when it was opened")
+        return now, last
 
 
 def upgrade_file(db: sqlite3.Connection, path: Path) -> None:
@@ -292,8 +314,7 @@ class LedgerForecasts(OpenedFile):
     def foresee(self, charge: Charge) -> ChargePreview:
         """What a charge would do now; nothing is charged."""
         profile = charge.profile() if self._made.accountant == "pld" else ()
-        with self._reading() as db:
-            here = read_state(db)
+        with self._reading_state() as here:
             charge = charge.for_unit(here.now.protects)
             return preview_charge(here, charge, here.reservation_for(charge, profile))
 

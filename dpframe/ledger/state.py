@@ -420,10 +420,11 @@ class LedgerState:
         return json.dumps({name: number for name, number in counts.items() if number})
 
 
-def read_state(db: sqlite3.Connection) -> LedgerState:
-    """The state that the next charge is added to; LedgerError if the file was changed."""
-    now = read_totals(db)
-    last = newest_entry(db, now)
+def read_state(db: sqlite3.Connection, seen: tuple[Totals, Entry] | None = None) -> LedgerState:
+    """The state that the next charge is added to; LedgerError if the file was changed. ``seen`` are
+    totals and last entry, if this transaction has read them."""
+    now = read_totals(db) if seen is None else seen[0]
+    last = newest_entry(db, now) if seen is None else seen[1]
     left = json.loads(last.open or "{}")
     return LedgerState(
         now.with_spending(last.sums),  # can be some units above the totals
@@ -461,9 +462,12 @@ def _read_reservation(
     )
 
 
-def write_charge(db: sqlite3.Connection, charge: Charge, profile: Profile) -> PaidCharge:
-    """Write a charge, or raise OverBudgetError."""
-    here = read_state(db)
+def write_charge(
+    db: sqlite3.Connection, charge: Charge, profile: Profile, here: LedgerState | None = None
+) -> PaidCharge:
+    """Write a charge, or raise OverBudgetError. ``here`` is the state, if this transaction has read
+    it."""
+    here = read_state(db) if here is None else here
     entry, held = here.with_charge(charge, profile)
     if charge.blocks is not None and held is None:
         entry = entry._replace(tops=here.segments.add(charge.blocks, entry.cost))

@@ -32,7 +32,7 @@ from dpframe.ledger.reservations import (
     exact_price,
     price_reservation,
 )
-from dpframe.ledger.state import PaidCharge, read_state, write_reservation
+from dpframe.ledger.state import PaidCharge, write_reservation
 from dpframe.ledger.store import read_totals
 
 UNFINISHED = "-unfinished-"
@@ -110,24 +110,33 @@ class ResumingLedger(Ledger):
     def drawing(self) -> Iterator[None]:
         """Allow one draw at a time; when it is over, its file beside the ledger is removed."""
         with super().drawing():
-            self._here = None
-            self._tidy()
+            mine, self._here = self._here, None  # of a draw that was charged in a block before
+            self._tidy(mine)
             try:
                 yield
             finally:
                 if self._here is not None:
                     self._here.unlink(missing_ok=True)
+                    self._here = None
+
+    @property
+    def _origin(self) -> Path:
+        """The ledger beside which files of draws are."""
+        return self.path
 
     def _file(self, release_id: str) -> Path:
-        return self.path.with_name(f"{self.path.name}{UNFINISHED}{release_id}")
+        return self._origin.with_name(f"{self._origin.name}{UNFINISHED}{release_id}")
 
-    def _tidy(self) -> None:
-        """Store whole draws; remove all files except empty ones of releases that are charged and
-        not stored."""
-        for file in self.path.parent.glob(f"{escape(self.path.name)}{UNFINISHED}*"):
-            with self._reading() as db:
-                release_id = file.name.removeprefix(f"{self.path.name}{UNFINISHED}")
-                waits = _is_unstored(db, release_id)
+    def _tidy(self, mine: Path | None) -> None:
+        """Store whole draws; remove all files except ``mine`` and empty ones of releases that are
+        charged and not stored."""
+        files = {name: file for name, file in _files(self.path).items() if file != mine}
+        if not files:
+            return
+        with self._reading() as db:
+            waiting = {release_id for release_id in files if _is_unstored(db, release_id)}
+        for release_id, file in files.items():
+            waits = release_id in waiting
             draw = file.read_bytes()
             found = unpack_result(draw) if draw and waits else None
             if found is not None and found.release_id == release_id:
@@ -157,11 +166,10 @@ class ResumingLedger(Ledger):
     def charge(self, charge: Charge) -> PaidCharge:
         """Spend, or go on with the charge of a draw that was cut off."""
         charge = replace(charge, holder=self._holder)
-        with self._reading() as db:
-            found = self._cut_off(db, charge)
-            if found is not None:
-                self._here = self._file(found.release_id)
-                here = read_state(db)
+        found = self._cut_off(charge)
+        if found is not None:
+            self._here = self._file(found.release_id)
+            with self._reading_state() as here:
                 held = [h for h in here.held if h.reservation_id == found.under]
                 return PaidCharge(
                     left=here.now.remainder,
@@ -179,26 +187,27 @@ class ResumingLedger(Ledger):
 
     def check(self, charge: Charge) -> None:
         """Raise OverBudgetError if ``charge`` does not fit now and was not made before."""
-        with self._reading() as db:
-            found = self._cut_off(db, charge)
-        if found is None:
+        if self._cut_off(charge) is None:
             super().check(replace(charge, holder=self._holder))
 
-    def _cut_off(self, db: sqlite3.Connection, charge: Charge) -> Entry | None:
+    def _cut_off(self, charge: Charge) -> Entry | None:
         """The newest charge of this name and plan whose process died before the result was stored;
         None if there is none."""
-        now, start = read_totals(db), self._file("")
-        numbers = []
-        for file in start.parent.glob(f"{escape(start.name)}*"):  # few, where entries are many
-            numbers += db.execute(
-                "SELECT number FROM charges WHERE release_id = ? AND name = ? AND NOT EXISTS "
-                "(SELECT 1 FROM results WHERE results.release_id = charges.release_id)",
-                (file.name.removeprefix(start.name), charge.name),
-            ).fetchall()
-        for (number,) in sorted(numbers, reverse=True):
-            for entry in entries(db, now, number, number):
-                if self._has_unfinished_draw(entry.release_id) and _is_same_draw(entry, charge):
-                    return entry
+        files = _files(self._origin)  # few, where entries are many
+        if not files:
+            return None
+        with self._reading() as db:
+            now, numbers = read_totals(db), []
+            for release_id in files:
+                numbers += db.execute(
+                    "SELECT number FROM charges WHERE release_id = ? AND name = ? AND NOT EXISTS "
+                    "(SELECT 1 FROM results WHERE results.release_id = charges.release_id)",
+                    (release_id, charge.name),
+                ).fetchall()
+            for (number,) in sorted(numbers, reverse=True):
+                for entry in entries(db, now, number, number):
+                    if self._has_unfinished_draw(entry.release_id) and _is_same_draw(entry, charge):
+                        return entry
         return None
 
     def _has_unfinished_draw(self, release_id: str) -> bool:
@@ -209,6 +218,12 @@ class ResumingLedger(Ledger):
         except OSError:
             return False
         return not draw or unpack_result(draw) is not None
+
+
+def _files(path: Path) -> dict[str, Path]:
+    """The files of unfinished draws beside a ledger, by the ids of their releases."""
+    start = f"{path.name}{UNFINISHED}"
+    return {file.name.removeprefix(start): file for file in path.parent.glob(f"{escape(start)}*")}
 
 
 def _said_of(db: sqlite3.Connection, holder: str) -> Mapping[str, Any] | None:
@@ -247,13 +262,12 @@ class _Rehearsal(ResumingLedger):
 
     original: Path
 
-    def _file(self, release_id: str) -> Path:
-        return self.original.with_name(f"{self.original.name}{UNFINISHED}{release_id}")
+    @property
+    def _origin(self) -> Path:
+        return self.original
 
     def charge(self, charge: Charge) -> PaidCharge:
-        with self._reading() as db:
-            resumed = self._cut_off(db, charge) is not None
-        if resumed:
+        if self._cut_off(charge) is not None:
             return super().charge(charge)
         return Ledger.charge(self, replace(charge, holder=self._holder))
 

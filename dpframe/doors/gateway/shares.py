@@ -18,14 +18,15 @@ from dpframe.common.files import replace_file
 from dpframe.doors.gateway.policy import Analyst, DataSet
 from dpframe.errors import DpframeError, LedgerError, OverBudgetError, SourceError
 from dpframe.ledger.book import Ledger
-from dpframe.ledger.entries import Charge
+from dpframe.ledger.entries import Charge, receipt_facts
 from dpframe.ledger.forecast import ChargePreview
-from dpframe.ledger.state import PaidCharge, read_state, write_charge
+from dpframe.ledger.state import LedgerState, PaidCharge, write_charge
 from dpframe.ledger.store import (
     DELTA_UNIT,
     EPSILON_UNIT,
     Spending,
     float_amount,
+    read_totals,
     spending_of,
     units_up,
 )
@@ -114,9 +115,9 @@ class _ChargesShares(Ledger):
 
     def charge(self, charge: Charge) -> PaidCharge:
         profile = self._law(charge)
-        with self._write_transaction() as db:
-            self.shares.check(db, self, charge, profile)
-            return write_charge(db, charge, profile)
+        with self._writing_state() as (db, here):
+            self.shares.check(db, here, self, charge, profile)
+            return write_charge(db, charge, profile, here)
 
 
 class PromptLedger(ResumingLedger):
@@ -166,8 +167,12 @@ class PromptLedger(ResumingLedger):
         return paid
 
     def _with_question(self, charge: Charge) -> Charge:
-        facts = {**json.loads(charge.receipt), "asked": self.asked}
+        facts = {**receipt_facts(charge.receipt), **self._noted()}
         return replace(charge, receipt=json.dumps(facts))
+
+    def _noted(self) -> dict[str, Any]:
+        """What the entry has beside the facts of the receipt."""
+        return {"asked": self.asked}
 
 
 class SharedLedger(PromptLedger, _ChargesShares):
@@ -191,7 +196,7 @@ class SharedLedger(PromptLedger, _ChargesShares):
         fits all; ``outlook`` has each."""
         seen = super().foresee(charge)
         with self._reading() as db:
-            rooms = self.shares.rooms(db, self, charge.for_unit(read_state(db).now.protects))
+            rooms = self.shares.rooms(db, self, charge.for_unit(read_totals(db).protects))
         after = min(self.left.epsilon, seen.after.epsilon)
         total = {"of": "the total", "after": after, "fits": seen.fits}
         self.outlook = [{"of": r.of, "after": r.after.epsilon, "fits": r.fits} for r in rooms]
@@ -201,12 +206,9 @@ class SharedLedger(PromptLedger, _ChargesShares):
             seen = replace(seen, spent=least.spent, left=least.left, after=least.after)
         return replace(seen, fits=all(row["fits"] for row in self.outlook))
 
-    def _with_question(self, charge: Charge) -> Charge:
-        charge = super()._with_question(charge)
-        facts = {**json.loads(charge.receipt), "analyst": self.analyst.name}
-        if self.analyst.group is not None:
-            facts["group"] = self.analyst.group
-        return replace(charge, receipt=json.dumps(facts))
+    def _noted(self) -> dict[str, Any]:
+        group = {} if self.analyst.group is None else {"group": self.analyst.group}
+        return {**super()._noted(), "analyst": self.analyst.name, **group}
 
 
 def finish_draws(ledger: Ledger) -> None:
@@ -227,9 +229,11 @@ class Shares:
         self._read = 0
         self._spent: dict[str, ShareSpending] = {}
 
-    def check(self, db: Any, ledger: _ChargesShares, charge: Charge, profile: Any) -> None:
+    def check(
+        self, db: Any, here: LedgerState, ledger: _ChargesShares, charge: Charge, profile: Any
+    ) -> None:
         """Raise OverBudgetError if a charge fits the total and not the shares; or not the total."""
-        entry, held = read_state(db).with_charge(charge, profile)
+        entry, held = here.with_charge(charge, profile)
         if held is not None:
             return
         analyst, data = ledger.analyst, ledger.data

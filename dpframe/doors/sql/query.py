@@ -366,7 +366,9 @@ def release_call(
     with _opened_rows(asked, tables, about.restrict(source)) as rows:
         plan = question.sized(question.fitted(plan, rows), rows, progress)
         counted = partial(question.count, rows, plan, progress)
-        return make_release(counted, plan, source=place, ledger=ledger, name=name, about=about)
+        return make_release(
+            counted, plan, source=place, ledger=ledger, name=name, about=about, looked=True
+        )
 
 
 @contextmanager
