@@ -132,7 +132,8 @@ def _with_source_types(answer: Answer[Any], source: object) -> Release:
     from dpframe.postprocess.level_values import with_categories  # loads pandas
 
     frame = with_categories(answer.release.frame, source, levels)
-    return Release(frame, answer.release.receipt)
+    same = frame is answer.release.frame
+    return answer.release if same else Release(frame, answer.release.receipt)
 
 
 def answer_checked(

@@ -154,10 +154,12 @@ def _bar(inner: list[Step], start: float) -> Any:
 
 
 class TimeLimit:
-    """Interrupts the statements of a thread that together take longer than some seconds."""
+    """Interrupts the statements of a thread that together take longer than some seconds. Another
+    thread watches, from the first statement on."""
 
     def __init__(self, seconds: float) -> None:
         self._left, self._since = seconds, 0.0
+        self._watch: threading.Thread | None = None
         self._stop: Callable[[], None] | None = None
         self._lock, self._ended = threading.Lock(), threading.Event()
 
@@ -167,6 +169,10 @@ class TimeLimit:
         with self._lock:
             outer, self._stop = self._stop, stop
             self._since = time.monotonic() if outer is None else self._since
+        if self._watch is None:
+            name = "dpframe-time-limit"
+            self._watch = threading.Thread(target=self._look, name=name, daemon=True)
+            self._watch.start()
         try:
             yield
         finally:
@@ -175,7 +181,7 @@ class TimeLimit:
                 if outer is None:
                     self._left -= time.monotonic() - self._since
 
-    def watch(self) -> None:
+    def _look(self) -> None:
         """Interrupt what takes too long, again and again: an interrupt before a statement begins is
         lost."""
         while not self._ended.wait(LOOK_EVERY):
@@ -185,6 +191,8 @@ class TimeLimit:
 
     def end(self) -> None:
         self._ended.set()
+        if self._watch is not None:
+            self._watch.join()
 
 
 LOOK_EVERY = 0.05
@@ -198,15 +206,12 @@ def time_limit(seconds: float) -> Iterator[None]:
     """Interrupt the statements of this thread in the block once they have taken so many seconds
     together. Time between them does not count, nor does a limit around this one."""
     limit, outer = TimeLimit(seconds), getattr(_limits, "now", None)
-    watch = threading.Thread(target=limit.watch, name="dpframe-time-limit", daemon=True)
     _limits.now = limit
-    watch.start()
     try:
         yield
     finally:
         _limits.now = outer
         limit.end()
-        watch.join()
 
 
 def guard_time(stop: Callable[[], None] | None) -> AbstractContextManager[None]:

@@ -60,6 +60,26 @@ def test_a_replay_says_so(door: str, ledger: dp.Ledger) -> None:
     assert len(ledger.releases()) == 1
 
 
+@pytest.mark.filterwarnings("ignore::dpframe.ReplayedNotice")
+def test_whoever_writes_into_a_replay_changes_no_other(ledger: dp.Ledger) -> None:
+    """Law: replays share no memory, though each is read once: neither numbers, receipt nor digest."""
+
+    def ask() -> pd.DataFrame:
+        return FRAME.dp.hhh("word", **BUDGET, ledger=ledger, release="weekly")
+
+    first, seen = ask(), ask()
+    attrs = json.dumps(seen.attrs)
+    for part in (seen.attrs["dp"]["card"], seen.attrs["dp_digest"]["columns"]):
+        part.clear()
+    seen.loc[0, "count"] = -1
+    seen["level"] = 5
+    for again in (ask(), ledger.recall("weekly")):
+        pd.testing.assert_frame_equal(again, first)
+    assert json.dumps(ask().attrs) == attrs
+    assert "frame" not in ask().dp.receipt
+    assert "frame_changed" in seen.dp.receipt
+
+
 @pytest.mark.parametrize("door", PYTHON)
 def test_other_data_under_the_same_name_are_refused(door: str, ledger: dp.Ledger) -> None:
     """Law: the error names both states and the way out; without ``data`` requests are as ever."""

@@ -81,6 +81,9 @@ PLANS = 200
 COUNTED = 4
 """How many questions are counted at once."""
 
+READING = 5.0
+"""Seconds in which few rows must have been read at the start, or questions read them."""
+
 KEPT = 2**18
 """The most bytes of an answer that stays in memory, with its question."""
 
@@ -653,7 +656,7 @@ def _rows_in_memory(data: DataSet) -> pa.Table | None:
     with data.rows() as rows:
         if isinstance(rows, pa.Table):
             return rows
-        with suppress(DpframeError):  # then questions that read other columns can be answered
+        with suppress(DpframeError), time_limit(READING):  # then a question reads what it needs
             return _small_table(rows, [*data.columns])
     return None
 
