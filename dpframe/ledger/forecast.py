@@ -117,17 +117,19 @@ class OpenedFile:
 
     @contextmanager
     def _write_transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._writing() as (db, _):
+        with self._checked_transaction() as (db, _):
             yield db
 
     @contextmanager
     def _writing_state(self) -> Iterator[tuple[sqlite3.Connection, LedgerState]]:
         """A transaction that may write, and the state that a charge is added to."""
-        with self._writing() as (db, seen):
+        with self._checked_transaction() as (db, seen):
             yield db, read_state(db, seen)
 
     @contextmanager
-    def _writing(self) -> Iterator[tuple[sqlite3.Connection, tuple[Totals, Entry] | None]]:
+    def _checked_transaction(
+        self,
+    ) -> Iterator[tuple[sqlite3.Connection, tuple[Totals, Entry] | None]]:
         """A transaction, and totals and last entry unless an upgrade has just changed these."""
         with store.write_transaction(self._path, BUSY) as db:
             seen = self._check_same_file(db)

@@ -62,7 +62,7 @@ def test_a_replay_says_so(door: str, ledger: dp.Ledger) -> None:
 
 @pytest.mark.filterwarnings("ignore::dpframe.ReplayedNotice")
 def test_whoever_writes_into_a_replay_changes_no_other(ledger: dp.Ledger) -> None:
-    """Law: replays share no memory, though each is read once: neither numbers, receipt nor digest."""
+    """Law: replays share no memory, neither numbers nor receipt nor digest."""
 
     def ask() -> pd.DataFrame:
         return FRAME.dp.hhh("word", **BUDGET, ledger=ledger, release="weekly")

@@ -186,7 +186,8 @@ class Gate:
             }
             self._tables = {name: _rows_in_memory(data) for name, data in policy.data.items()}
             self._empty = {
-                name: _opened(opening, empty_rows(data)) for name, data in policy.data.items()
+                name: _columns_relation(opening, empty_rows(data))
+                for name, data in policy.data.items()
             }
             self._opened = opening.pop_all()
         self._slots = threading.BoundedSemaphore(COUNTED)
@@ -661,9 +662,10 @@ def _rows_in_memory(data: DataSet) -> pa.Table | None:
     return None
 
 
-def _opened(opening: ExitStack, empty: pa.Table) -> Any:
+def _columns_relation(opening: ExitStack, empty: pa.Table) -> Any:
     """Columns without rows as a relation, which tells their types faster than a table does; the
-    table where DuckDB cannot read some of them."""
+    table where DuckDB cannot read some of them. Threads share it: the questions of a gateway ask
+    for its types, and run nothing over it."""
     try:
         return opening.enter_context(open_source(empty, empty.column_names))
     except DpframeError:

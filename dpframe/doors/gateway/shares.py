@@ -167,10 +167,10 @@ class PromptLedger(ResumingLedger):
         return paid
 
     def _with_question(self, charge: Charge) -> Charge:
-        facts = {**receipt_facts(charge.receipt), **self._noted()}
+        facts = {**receipt_facts(charge.receipt), **self._question_facts()}
         return replace(charge, receipt=json.dumps(facts))
 
-    def _noted(self) -> dict[str, Any]:
+    def _question_facts(self) -> dict[str, Any]:
         """What the entry has beside the facts of the receipt."""
         return {"asked": self.asked}
 
@@ -206,9 +206,9 @@ class SharedLedger(PromptLedger, _ChargesShares):
             seen = replace(seen, spent=least.spent, left=least.left, after=least.after)
         return replace(seen, fits=all(row["fits"] for row in self.outlook))
 
-    def _noted(self) -> dict[str, Any]:
+    def _question_facts(self) -> dict[str, Any]:
         group = {} if self.analyst.group is None else {"group": self.analyst.group}
-        return {**super()._noted(), "analyst": self.analyst.name, **group}
+        return {**super()._question_facts(), "analyst": self.analyst.name, **group}
 
 
 def finish_draws(ledger: Ledger) -> None:
