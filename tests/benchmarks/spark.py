@@ -1,11 +1,13 @@
 """Time of ``dp.hhh`` on Spark beside Spark's own exact ROLLUP of the same levels; driver memory.
 
 Run with ``python -m tests.benchmarks.spark [--rows 1e6,1e7] [--turns 5] [--leaves 1e7]
-[--only time|memory|bytes]``, on ``local[2]``.
-*time*: both read the same file in the same session, both return what reaches the
-band, the two take turns and ratios are taken turn by turn. *memory*: the highest resident memory of
-the Python driver during a release, for ten times as many distinct leaves. *bytes*: what Spark says
-that it shuffled, beside what ``predicted`` computes (docs/warehouses.md).
+[--only time|users|memory|bytes]``, on ``local[2]``.
+*time*: both read the same file in the same session, both return what reaches the band, the two
+take turns and ratios are taken turn by turn. *users*: the questions of
+:mod:`tests.benchmarks.users`, each beside Spark's exact ROLLUP with the same numbers. *memory*: the
+highest resident memory of the Python driver during a release, for ten times as many distinct
+leaves. *bytes*: what Spark says that it shuffled, beside what ``predicted`` computes
+(docs/warehouses.md).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import bench
+from tests.benchmarks import bench, users
 from tests.benchmarks.bench import BUDGET, LEVELS, ROOT
 
 
@@ -55,6 +57,25 @@ def times(spark: Any, rows: int, file: Path, turns: int) -> None:
     runs = bench.in_turns(calls, turns)
     bench.compared_head()
     bench.compared(f"{rows:.0e} rows", runs, "rollup")
+
+
+def of_users(spark: Any, rows: int, folder: Path, turns: int) -> None:
+    import dpframe as dp
+
+    file = users.write_rows("whole", rows // 10, 0, rows, folder / "users.parquet")
+    frame = spark.read.parquet(str(file))
+    frame.createOrReplaceTempView("users")
+    levels = ", ".join(users.BY)
+    bench.compared_head()
+    for name, (question, given, shown) in users.QUESTIONS.items():
+        least = f"HAVING {shown.split(', ')[0]} >= {users.THRESHOLD}"
+        exact = f"SELECT {levels}, {shown} FROM users GROUP BY ROLLUP ({levels}) {least}"
+        asked = {"threshold": users.THRESHOLD, **given, **BUDGET}
+        calls: dict[str, Callable[[], Any]] = {
+            "exact": partial(lambda query: spark.sql(query).toArrow(), exact),
+            "ours": partial(getattr(dp, question), frame, users.BY, **asked),
+        }
+        bench.compared(f"{name}, {rows:.0e} rows", bench.in_turns(calls, turns), "exact")
 
 
 def memory(spark: Any, most: int) -> None:
@@ -124,11 +145,15 @@ def metrics(spark: Any) -> int:
 
 
 def main() -> None:
-    only = ("time", "memory", "bytes")
+    only = ("time", "users", "memory", "bytes")
     given = bench.options(rows="1e6,1e7", turns=5, partitions=8, leaves=10_000_000, only=only)
     warnings.simplefilter("ignore")
     spark = session(given.partitions)
-    if given.only != "memory":
+    if given.only == "users":
+        with tempfile.TemporaryDirectory() as folder:
+            for rows in (int(float(text)) for text in given.rows.split(",")):
+                of_users(spark, rows, Path(folder), given.turns)
+    elif given.only != "memory":
         with tempfile.TemporaryDirectory() as folder:
             for rows in (int(float(text)) for text in given.rows.split(",")):
                 file = bench.write_rows(bench.workload(rows), Path(folder) / "rows.parquet")
