@@ -476,13 +476,17 @@ def user_rows_statement(
     )
 
 
+WIDE_ROWS = f"(SELECT part, COLUMNS(* EXCLUDE (part))::HUGEINT FROM {VIEW})"
+"""Rows in one type, whatever sums are: DuckDB divides by DECIMAL in floating-point numbers."""
+
+
 def bounded_parts_statement(vectors: Sequence[Vector]) -> str:
     """The statement over a table with a row for each user and part, ``part``, ``m``, sums and
     numbers of values, and the user's totals of ``user_total_columns``."""
     numbered = zip(value_indices(vectors, by_user=True), vectors, strict=True)
     shown = "".join(f", {of_user(*one, DUCKDB)} AS v{i}" for i, one in enumerate(numbered))
     total = "".join(f", sum(v{i}) AS v{i}" for i in range(len(vectors)))
-    return f"SELECT part{total} FROM (SELECT part{shown} FROM {VIEW}) GROUP BY part"
+    return f"SELECT part{total} FROM (SELECT part{shown} FROM {WIDE_ROWS}) GROUP BY part"
 
 
 def _placed_ctes(

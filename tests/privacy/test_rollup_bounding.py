@@ -267,6 +267,26 @@ def test_sums_of_a_user_beyond_64_bits_are_exact() -> None:
         assert entries() != twins
 
 
+def test_a_sum_beyond_64_bits_changes_nothing_that_others_add() -> None:
+    """Every user's part is divided in whole numbers; floating-point numbers are rejected."""
+    rows: list[Row] = [(str(i // 2), "x", "xy"[i % 2], "x", 3e11 + i) for i in range(6000)]
+    far: list[Row] = [("far", "x", "x", "x", FARTHEST)]
+    keys, wanted = [("x", "x"), ("x", "y")], flat(dpm.sum("v", lower=0, upper=5e11), by_user=True)
+    listed, nodes, each = listing(keys)
+
+    def entries(some: list[Row]) -> Any:
+        counted = sources.measure_parts(table_of(some), BOTH, USER, 1, wanted, listed=listed)
+        return counted.parts(wanted, nodes, each)
+
+    def all_added_alike() -> bool:
+        one, other, both = (np.array(entries(each)) for each in (rows, far, rows + far))
+        return bool((one + other == both).all())
+
+    assert all_added_alike()
+    with mock.patch.object(parts_statement, "WIDE_ROWS", f"(FROM {parts_statement.VIEW})"):
+        assert not all_added_alike()
+
+
 @some("1-record", "2-record")
 @pytest.mark.parametrize("unit", [RECORD, USER], ids=["record", "user"])
 @pytest.mark.parametrize("at_most", [1, 2])
