@@ -238,8 +238,11 @@ NUMBERED = "dpframe_numbered"
 
 RELATION = "the DuckDB relation"
 
-REPEATED = {"SEQ_SCAN", "TABLE_SCAN", "PARQUET_SCAN", "READ_PARQUET", "PROJECTION", "FILTER"}
+REPEATED = {"SEQ_SCAN", "TABLE_SCAN", "PARQUET_SCAN", "READ_PARQUET"}
 """Operators that read what is stored; a reader of Arrow can be read once."""
+
+COMPUTED = {"PROJECTION", "FILTER"}
+"""Operators that compute from rows. A plan does not say by which functions."""
 
 Pieces = Generator[pa.RecordBatch, None, None]
 """Some rows at a time."""
@@ -288,8 +291,9 @@ class Relation(ABC):
         """Rows in any order, as they come. To be closed before another statement."""
 
     @abstractmethod
-    def repeats(self) -> bool:
-        """Whether it can be read again from its start, which costs only what is read then."""
+    def repeats(self, *, computed: bool = True) -> bool:
+        """Whether it can be read again from its start, which costs only what is read then. Unless
+        ``computed``, nothing computes its rows, so that random() cannot change them in between."""
 
     def operators(self, statement: str) -> set[str]:
         """Names of DuckDB's operators that a statement would use."""
@@ -404,7 +408,7 @@ class OwnRelation(Relation):
             ask = partial(self._cursor.sql, statement)
             yield from _read_batches(self._what, ask, self._stop, most=PIECE_ROWS)
 
-    def repeats(self) -> bool:
+    def repeats(self, *, computed: bool = True) -> bool:
         return self._database is not None  # a file or a frame, and no view of a caller
 
     def __exit__(self, *error: object) -> None:
@@ -433,14 +437,14 @@ class GivenRelation(Relation):
         check_collation(self._rows(ORDERED)["collation"][0].as_py())
         return _read_batches(RELATION, partial(self._ask, statement), self._stop, most=PIECE_ROWS)
 
-    def repeats(self) -> bool:
+    def repeats(self, *, computed: bool = True) -> bool:
         try:
             used = withhold_errors(
                 RELATION, lambda: plan_operators(self._ask, f"SELECT * FROM {VIEW}")
             )
         except SourceError:  # the first real reading will say what is wrong
             return False
-        return used <= REPEATED
+        return used <= (REPEATED | COMPUTED if computed else REPEATED)
 
     def restrict(self, condition: str) -> GivenRelation:
         return GivenRelation(withhold_errors(RELATION, lambda: self._relation.filter(condition)))

@@ -75,7 +75,7 @@ def node_users(
             types=types,
             user_type=seen[user],
             view=VIEW,
-            again=relation.repeats(),
+            again=relation.repeats(computed=False),
         )
         asked, most, seed = (relation, hierarchy, read, own), unit.nodes, random_seed()
         assert most is not None

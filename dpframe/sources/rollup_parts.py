@@ -180,7 +180,7 @@ class RowParts:
                     user_type=None,
                     view=_duck.VIEW,
                     beside={"u": value},
-                    again=relation.repeats(),
+                    again=relation.repeats(computed=False),
                 )
                 found = users_at_reported(
                     *(relation, self.hierarchy, read, source, nodes),

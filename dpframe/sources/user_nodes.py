@@ -253,7 +253,7 @@ def user_nodes(
             user_type=kind,
             seed=random_seed(),
             columns=columns,
-            again=relation.repeats(),
+            again=relation.repeats(computed=False),
         )
         table = relation.query(statement, progress)
     return _nodes_of_rows(table, types, hierarchy, most, shares)

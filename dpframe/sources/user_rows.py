@@ -150,7 +150,7 @@ def user_ranges(relation: Relation, kind: str) -> list[str]:
 
     More rows than numpy should hold are read range by range, which gives the same numbers.
     """
-    if kind not in (*NUMBERS, "VARCHAR") or not relation.repeats():
+    if kind not in (*NUMBERS, "VARCHAR") or not relation.repeats(computed=False):
         return ["true"]  # equal values of other types can have different hashes
     (rows,) = relation.query(f'SELECT count(*) AS "n" FROM {VIEW}', False)["n"].to_pylist()
     most = MOST_ROWS_OF_LIMIT if "DPFRAME_MEMORY_LIMIT" in read_limits() else MOST_ROWS
@@ -238,7 +238,8 @@ def users_at_all(
         f"numbered AS MATERIALIZED ({_shared_levels_sql(hierarchy, 'ordered')})",
         *level_ctes(hierarchy),
     ]
-    nodes, counts = candidates_sql(hierarchy, types, band), list[Ints]()
+    nodes = candidates_sql(hierarchy, types, band)
+    counts, seen = list[Ints](), list[pa.Table]()
     for some in user_ranges(relation, user_type):
         told = ["n", "level", "shared"]
         statement = _people_and_keys_sql(parts, names, some, seed, told, hierarchy, nodes)
@@ -258,11 +259,11 @@ def users_at_all(
                 raise SourceError(CHANGED)
             n[here] = users[found]
         counts.append(n)
-        if len(n) != len(counts[0]):
+        seen.append(nodes_of.select(["level", "n", *result_columns(hierarchy)]))
+        if not seen[-1].equals(seen[0]):
             raise SourceError(CHANGED)
     n = np.sum(counts, axis=0)
-    table = nodes_of.select(["level", "n", *result_columns(hierarchy)])
-    table = table.set_column(1, "n", pa.array(n))
+    table = seen[0].set_column(1, "n", pa.array(n))
     return table.filter(pa.array((n >= band) | (level_of == 0)))
 
 
@@ -273,7 +274,7 @@ def _keyed_ctes(
     relation: Relation, hierarchy: Hierarchy, types: tuple[str, ...], source: str, rows: str
 ) -> list[str]:
     """The CTEs ``source`` and ``keyed``, read twice where that costs only what is read then."""
-    held = "NOT " if relation.repeats() else ""
+    held = "NOT " if relation.repeats(computed=False) else ""
     return [source, f"keyed AS {held}MATERIALIZED ({keyed_sql(hierarchy, types, rows, 'u')})"]
 
 
@@ -577,11 +578,11 @@ def text_key_rows(
         user_type=user_type,
         view=VIEW,
         beside=beside,
-        again=relation.repeats(),
+        again=relation.repeats(computed=False),
     )
     names, kept = finest_columns(hierarchy), ", ".join(["u", *beside])
     keys, order = ", ".join(names), ascending_order(*names)
-    held = "NOT " if relation.repeats() else ""
+    held = "NOT " if relation.repeats(computed=False) else ""
     packed = ", ".join(f"{name} := {name}" for name in ("v", *beside))
     joined = f"keyed LEFT JOIN numbered ON {same_key_sql(names, 'keyed', 'numbered')}"
     table = relation.query(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 from unittest import mock
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -14,7 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpframe._duck.relations import GivenRelation
 from dpframe.budget import NodesUnit
+from dpframe.errors import SourceError
 from dpframe.hierarchy import as_hierarchy
 from dpframe.sources import exact_trees, user_rows
 from dpframe.sources.exact_trees import node_users
@@ -143,6 +146,43 @@ def test_users_whose_equal_ids_can_have_different_hashes_are_not_divided(
     unit = NodesUnit(user="user", contribution="items", at_most=2)
     tree = node_users(frame, as_hierarchy("path:path?depth=4"), unit, 1)
     assert tree.count.tolist() == [1, 1]
+
+
+def test_users_whose_ids_are_drawn_when_rows_are_read_count_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A view that is read range by range, and draws other ids each time, is rejected."""
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t AS SELECT 'x' AS path FROM range(500)")
+    view = connection.sql('SELECT uuid()::VARCHAR AS "user", path FROM t')
+    unit = NodesUnit(user="user", contribution="items", at_most=1)
+    monkeypatch.setattr(user_rows, "MOST_ROWS", 37)
+
+    def counted() -> list[int]:
+        return node_users(view, as_hierarchy("path:path?depth=4"), unit, 1).count.tolist()
+
+    assert counted() == [500, 500]
+    monkeypatch.setattr(GivenRelation, "repeats", lambda *_, **__: True)
+    assert any(counted() != [500, 500] for _ in range(20))
+
+
+def test_nodes_that_change_between_ranges_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    unit = NodesUnit(user="user", contribution="items", at_most=1)
+    frame = frame_of([(0, "x"), (1, "y"), (2, "x")], "texts")
+    monkeypatch.setattr(user_rows, "MOST_ROWS", 1)
+    kept, read = user_rows._people_and_keys, list[pa.Table]()
+
+    def other_names(table: pa.Table) -> tuple[pa.Table, ...]:
+        *others, nodes = kept(table)
+        read.append(nodes)
+        if len(read) > 1:
+            place = nodes.schema.get_field_index("t1")
+            nodes = nodes.set_column(place, "t1", pa.array(["z"] * len(nodes)))
+        return (*others, nodes)
+
+    monkeypatch.setattr(user_rows, "_people_and_keys", other_names)
+    with pytest.raises(SourceError, match="changed while it was read"):
+        node_users(frame, as_hierarchy("path:path?depth=4"), unit, 1)
 
 
 def test_what_a_user_has_does_not_depend_on_the_order_of_rows() -> None:
