@@ -118,7 +118,7 @@ class CountTree:
         return Nodes(
             level=self.level[chosen],
             ancestor=nearest_chosen(self, chosen),
-            keys=tuple(column.take(np.flatnonzero(chosen)) for column in self.keys),
+            keys=rows_of(self.keys, np.flatnonzero(chosen)),
         )
 
     def node_places(self, nodes: Ints) -> Ints:
@@ -456,12 +456,33 @@ def python_integers(column: pa.ChunkedArray) -> NDArray[np.object_]:
 
 
 def different_values(column: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, Ints]:
-    """Every different value once, NULL too, and for each row the place of its value among these."""
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    coded = whole
-    if not isinstance(whole, pa.DictionaryArray):
-        coded = whole.dictionary_encode(null_encoding="encode")
-    return coded.dictionary, coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    """Every different value once, NULL too, and for each row the place of its value among these.
+    A dictionary has NULL as a value; a value of it that no row has is left out."""
+    coded = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if not isinstance(coded, pa.DictionaryArray):
+        coded = coded.dictionary_encode(null_encoding="encode")
+    different, place = coded.dictionary, coded.indices.to_numpy().astype(np.int64)
+    seen = np.zeros(len(different), dtype=np.bool_)
+    seen[place] = True
+    if not seen.all():
+        different, place = different.filter(pa.array(seen)), (np.cumsum(seen) - 1)[place]
+    return different, place
+
+
+def coded_values(different: pa.Array, place: Ints) -> pa.DictionaryArray:
+    """The column whose row i has the value ``different[place[i]]``, each value written once."""
+    return pa.DictionaryArray.from_arrays(place.astype(np.int32), different)
+
+
+def rows_of(columns: Sequence[pa.ChunkedArray], rows: Ints) -> tuple[pa.ChunkedArray, ...]:
+    """Rows of key columns. A dictionary keeps the values of these rows alone."""
+    taken = (column.take(pa.array(rows)) for column in columns)
+    return tuple(
+        pa.chunked_array([coded_values(*different_values(column))])
+        if pa.types.is_dictionary(column.type)
+        else column
+        for column in taken
+    )
 
 
 def ranks_of_values(values: pa.Array) -> Ints:
@@ -500,9 +521,9 @@ def nearest_chosen(tree: CountTree, chosen: NDArray[np.bool_]) -> NDArray[np.int
 def keys_of_places(counts: Counts, places: Ints) -> tuple[pa.ChunkedArray, ...]:
     """The key columns of all axes, at places with one column an axis."""
     return tuple(
-        column.take(places[:, number])
+        column
         for number, axis in enumerate(counts.axes)
-        for column in axis.keys
+        for column in rows_of(axis.keys, places[:, number])
     )
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpframe.asking.card import Line, Text
 from dpframe.budget import PrivacyUnit
-from dpframe.counts import Ints, NoisyNodes, NoisyTree, different_values
+from dpframe.counts import Ints, NoisyNodes, NoisyTree, coded_values, different_values
 from dpframe.hierarchy import OTHER, ROOT, Hierarchy
 from dpframe.hierarchy._cells import BETWEEN
 from dpframe.measures.bins import spoken_value
@@ -87,7 +87,7 @@ def node_columns(
     if hierarchy.has_cells:
         return _cell_columns(hierarchy, level, tuple(pc.cast(key, pa.string()) for key in keys))
     texts = tuple(map(_coded_texts, keys))
-    labels = hierarchy.labels(level, tuple(text.dictionary_decode() for text in texts))
+    labels = hierarchy.labels(level, texts)
     order = natural_order(hierarchy, level, labels, texts, types)
     no_rest = np.zeros(len(level), dtype=np.bool_)
     columns: dict[str, object] = {"level": level[order], "prefix": text_column(labels.take(order))}
@@ -101,7 +101,7 @@ def node_columns(
 def _coded_texts(key: pa.ChunkedArray) -> pa.DictionaryArray:
     """A key as text, each different one written once."""
     different, place = different_values(key)
-    return pa.DictionaryArray.from_arrays(place.astype(np.int32), different.cast(pa.string()))
+    return coded_values(different.cast(pa.string()), place)
 
 
 def _cell_columns(
@@ -173,8 +173,7 @@ def counts_frame(
     if adds_up:
         np.subtract.at(residual, tree.parent[1:], tree.count[1:])
     keys = tuple(map(_coded_texts, tree.keys))
-    decoded = tuple(key.dictionary_decode() for key in keys)
-    labels = _tree_labels(tree, hierarchy, decoded)
+    labels = _tree_labels(tree, hierarchy, keys)
     order = natural_order(hierarchy, tree.level, labels, keys, types, tree.other)
     level, other = tree.level[order], tree.other[order]
     columns: dict[str, object] = {"level": level, "prefix": text_column(labels.take(order))}

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpframe.common.texts import ascending_order
+from dpframe.counts import different_values
 from dpframe.errors import HierarchyError, ParameterTypeError
 from dpframe.hierarchy._base import (
     INVALID,
@@ -136,12 +137,15 @@ class Columns(Hierarchy):
 
     def labels(self, level: NDArray[np.int64], keys: Sequence[pa.ChunkedArray]) -> pa.Array:
         """Return what ``label`` returns for each node, ``*`` at level 0, a column at a time."""
-        joined = pc.fill_null(keys[0], INVALID)
-        out = pc.if_else(pa.array(level == 0), ROOT, joined)
-        for depth, key in enumerate(keys[1:], 2):
-            joined = pc.binary_join_element_wise(joined, pc.fill_null(key, INVALID), " / ")
-            out = pc.if_else(pa.array(level >= depth), joined, out)
-        return out.combine_chunks() if isinstance(out, pa.ChunkedArray) else out
+        parts = []
+        for depth, key in enumerate(keys, 1):
+            different, place = different_values(key)
+            shown = pa.concat_arrays(
+                [pc.fill_null(different, INVALID), pa.array([ROOT, None], different.type)]
+            )
+            above = len(different) + (depth > 1)  # the root is named in the first column
+            parts.append(shown.take(pa.array(np.where(level >= depth, place, above))))
+        return pc.binary_join_element_wise(*parts, " / ", null_handling="skip")
 
     @property
     def label_columns(self) -> tuple[str, ...]:

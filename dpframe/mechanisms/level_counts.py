@@ -124,6 +124,7 @@ from dpframe.counts import (
     NoisyNodes,
     NoisyTree,
     nearest_chosen,
+    rows_of,
 )
 from dpframe.measures.measure import LARGEST, LEAST
 from dpframe.noise import NoiseTable, UnboundedNoise, rounded_up, unbounded_laplace
@@ -230,7 +231,7 @@ def run_unknown_counts(
         upper=upper,
         other=np.zeros(len(count), dtype=np.bool_),
         open=level < height,
-        keys=tuple(column.take(pa.array(kept)) for column in tree.keys),
+        keys=rows_of(tree.keys, kept),
         rest=(rest[0], rest[1]),
         variance=variance,
     )
@@ -351,7 +352,7 @@ def run_unlisted_users(
         residual=noisy[kept],
         count=noisy[kept],
         terms=np.zeros(len(kept), dtype=np.int64),
-        keys=tuple(key.take(pa.array(kept)) for key in tree.keys),
+        keys=rows_of(tree.keys, kept),
         bounds=(lower[kept], upper[kept]),
     )
 
@@ -396,7 +397,7 @@ def run_relative_counts(tree: CountTree, *, laws: RelativeLaws) -> NoisyTree:
         upper=upper,
         other=np.zeros(len(level), dtype=bool),
         open=level < laws.height,
-        keys=tuple(column.take(np.flatnonzero(released)) for column in tree.keys),
+        keys=rows_of(tree.keys, np.flatnonzero(released)),
     )
 
 

@@ -38,7 +38,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe.accounting.compose import Profile
@@ -59,6 +58,7 @@ from dpframe.counts import (
     NoisyTree,
     groups_in_cells,
     keys_of_places,
+    rows_of,
 )
 from dpframe.hierarchy import Kind
 from dpframe.noise import NoiseTable
@@ -453,7 +453,7 @@ def sum_residuals(
         upper=count[kept] + half + missing,
         other=np.zeros(len(kept), dtype=np.bool_),
         open=tree.level[kept] < height,
-        keys=tuple(column.take(pa.array(kept)) for column in tree.keys),
+        keys=rows_of(tree.keys, kept),
         rest=(np.maximum(rest_low, 0), np.maximum(rest_high, 0)),
         variance=np.maximum(terms[kept], 1) * noise.sd**2,
     )

@@ -31,6 +31,7 @@ from dpframe.counts import (
     CountTree,
     Ints,
     ListedNodes,
+    coded_values,
     different_values,
     order_of_rows,
     ranks_of_values,
@@ -466,12 +467,22 @@ def counts_of(
 def in_preorder(table: pa.Table, hierarchy: Hierarchy) -> pa.Table:
     """The rows of a statement that was not ``ordered``, in the order of ``Columns.order_by``.
 
-    Here keys are sorted by the ranks of their different values, which takes DuckDB longer."""
+    Here keys are sorted by the ranks of their different values, which takes DuckDB longer. Texts
+    stay coded: each different one is written once."""
     if not hierarchy.label_columns:
         return table
-    coded = [different_values(table[name]) for name in result_columns(hierarchy)]
-    ranks = [ranks_of_values(different)[place] for different, place in coded]
-    return table.take(order_of_rows([*ranks, _int64_values(table["level"])]))
+    coded = {name: different_values(table[name]) for name in result_columns(hierarchy)}
+    ranks = [ranks_of_values(different)[place] for different, place in coded.values()]
+    order = order_of_rows([*ranks, _int64_values(table["level"])])
+    texts = {
+        name: coded_values(different, place[order])
+        for name, (different, place) in coded.items()
+        if pa.types.is_string(different.type) or pa.types.is_large_string(different.type)
+    }
+    rows = table.select([name for name in table.column_names if name not in texts]).take(order)
+    return pa.table(
+        {name: texts[name] if name in texts else rows[name] for name in table.column_names}
+    )
 
 
 def tree_of(table: pa.Table, types: tuple[str, ...] = (), sums: Sequence[str] = ()) -> CountTree:

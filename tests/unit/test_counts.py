@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe import counts
-from dpframe.counts import different_values, order_of_rows, ranks_of_values, shortest, weighted_sum
+from dpframe.counts import (
+    coded_values,
+    different_values,
+    order_of_rows,
+    ranks_of_values,
+    rows_of,
+    shortest,
+    weighted_sum,
+)
 from dpframe.mechanisms import rollup
 from dpframe.postprocess import strategy
 from dpframe.questions.rollup import frame as rollup_frame
@@ -57,6 +65,21 @@ def test_ranks_are_of_values_and_of_bytes() -> None:
     ranks = ranks_of_values(different)[place]
     order = sorted({t for t in texts.to_pylist() if t is not None}, key=str.encode)
     assert ranks.tolist() == [0 if t is None else 1 + order.index(t) for t in texts.to_pylist()]
+
+
+def test_rows_of_coded_texts_hold_no_other_text() -> None:
+    """What is released must not have what is not, whatever form it has. Negative control: Arrow
+    keeps the whole dictionary."""
+    texts = pa.chunked_array([["a", None, "b", "c", "b", ""]])
+    coded = pa.chunked_array([coded_values(*different_values(texts))])
+    rows = np.array([4, 1, 2])
+    (plain,), (taken,) = rows_of([texts], rows), rows_of([coded], rows)
+    assert taken.to_pylist() == plain.to_pylist() == ["b", None, "b"]
+    assert sorted(map(str, taken.chunk(0).dictionary.to_pylist())) == ["None", "b"]
+    assert "c" in coded.take(pa.array(rows)).chunk(0).dictionary.to_pylist()
+    different, place = different_values(coded.take(pa.array(rows)))
+    assert different.take(pa.array(place)).to_pylist() == plain.to_pylist()
+    assert len(different) == 2
 
 
 def sums_of_amounts() -> pd.DataFrame:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from typing import Any
 
 import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import dpframe as dp
 from dpframe.common.texts import literal
+from dpframe.counts import coded_values, different_values
 from dpframe.errors import ColumnError
 from dpframe.hierarchy import as_hierarchy
 from dpframe.sources.cell_leaves import keyed_sql
@@ -172,6 +175,20 @@ def test_labels_of_columns_are_joined_with_slashes() -> None:
     assert hierarchy.label(2, ("Europe", "France")) == "Europe / France"
     assert hierarchy.label(1, ("Europe", None)) == "Europe"
     assert hierarchy.label(2, ("Europe", None)) == "Europe / <invalid>"
+
+
+def test_labels_of_many_nodes_are_those_of_each() -> None:
+    """The texts of a node below its level are those of no label, so they must not matter."""
+    hierarchy, parts = dp.columns("a", "b", "c"), (None, "", "*", " / ", "x", "日本")
+    nodes = [(n, t) for t in itertools.product(parts, repeat=3) for n in range(4)]
+    level = np.array([n for n, _ in nodes])
+    texts = [
+        pa.chunked_array([pa.array(column)]) for column in zip(*(t for _, t in nodes), strict=True)
+    ]
+    coded = [pa.chunked_array([coded_values(*different_values(text))]) for text in texts]
+    each = [hierarchy.label(n, t) if n else "*" for n, t in nodes]
+    assert hierarchy.labels(level, texts).to_pylist() == each
+    assert hierarchy.labels(level, coded).to_pylist() == each
 
 
 def test_missing_values_are_nodes_under_their_parents_or_drop_the_row() -> None:
