@@ -295,6 +295,10 @@ class Relation(ABC):
         """Whether it can be read again from its start, which costs only what is read then. Unless
         ``computed``, nothing computes its rows, so that random() cannot change them in between."""
 
+    def reads_columns(self) -> bool:
+        """Whether a column can be read alone, and each different value of it once in a while."""
+        return False
+
     def operators(self, statement: str) -> set[str]:
         """Names of DuckDB's operators that a statement would use."""
         return withhold_errors(self._what, lambda: operators(self._ask, statement))
@@ -410,6 +414,9 @@ class OwnRelation(Relation):
 
     def repeats(self, *, computed: bool = True) -> bool:
         return self._database is not None  # a file or a frame, and no view of a caller
+
+    def reads_columns(self) -> bool:
+        return self._database is not None and "read_parquet(" in self._from
 
     def __exit__(self, *error: object) -> None:
         self._cursor.close()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,8 @@ import pyarrow as pa
 
 from dpframe._duck import VIEW, Relation, register_table
 from dpframe.budget import PrivacyUnit
-from dpframe.counts import Counts, CountTree, ListedNodes
+from dpframe.common.texts import identifier, literal
+from dpframe.counts import Counts, CountTree, ListedNodes, coded_values
 from dpframe.dialects import SPARK
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy
@@ -22,10 +25,11 @@ from dpframe.sources.candidates import group_counts, preorder_table
 from dpframe.sources.cell_leaves import (
     BEYOND,
     WHOLE_STEPS,
+    finest_columns,
 )
 from dpframe.sources.frames import is_spark, rows_of_frame
 from dpframe.sources.keys import check_key_types, listed_counts
-from dpframe.sources.portable_sql import Summand
+from dpframe.sources.portable_sql import Summand, values_to_count
 from dpframe.sources.rollup_statement import (
     check_weight_type,
     counts_of,
@@ -34,7 +38,7 @@ from dpframe.sources.rollup_statement import (
     source_sql,
     tree_of,
 )
-from dpframe.sources.small_frames import MOST, counts_small, small_counts
+from dpframe.sources.small_frames import MOST, UserLeaves, counts_small, small_counts
 from dpframe.sources.source_relations import (
     canonical,
     hold_columns,
@@ -292,7 +296,8 @@ def exact_counts(
             nodes = address_nodes(relation, hierarchy, unit, read, band, progress=progress)
             if nodes is not None:
                 return counts_of(nodes, hierarchy, read)
-        user_type, known = types.get(unit.user or ""), None
+        user_type = types.get(unit.user or "")
+        known: UserLeaves | TextLeaves | None = None
         if user_type is not None:
             from dpframe.sources.small_frames import user_leaves
 
@@ -304,6 +309,8 @@ def exact_counts(
                     known = rows.shares(unit.grid)
                     if keep is not None:
                         keep(rows)
+        if known is None and listed is None:
+            known = text_leaves(relation, hierarchy, unit, read, sums or {}, progress=progress)
         statement = rollup_statement(
             hierarchy,
             unit,
@@ -351,3 +358,103 @@ def _tree_column_types(
     if unit.weight is not None:
         check_weight_type(unit, types[unit.weight], text=text)
     return types
+
+
+# -- records at keys of few different texts --------------------------------------------------------
+#
+# A first statement finds the different texts of each column. A second one counts records by their
+# places in these lists, which DuckDB does in half the time that it takes with texts: it looks up
+# each text of a Parquet file's dictionary once, and groups small numbers in a table. The counts are
+# those of `cell_leaves.record_leaves`, so that it does not matter which of both counts.
+
+
+FIRST_ROWS, KEYS = 20_480, 2**18
+"""Rows that are looked at first, and keys that there may be: more would not be grouped by place."""
+
+TEXTS, LETTERS = 255, 2**15
+"""Texts of a column that a statement spells out, and their characters in all."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TextLeaves:
+    """Keys, each once, their numbers of records ``n`` and sums; ``sql`` reads them. Private."""
+
+    table: pa.Table
+    sql: str
+
+
+def text_leaves(
+    relation: Relation,
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    types: tuple[str, ...],
+    sums: Mapping[str, Summand],
+    *,
+    progress: bool,
+) -> TextLeaves | None:
+    """The numbers of records at each finest key, and ``sums`` as for ``rollup_statement``. Private.
+    None where texts have to be grouped: where a column has many texts, or NULL, or empty ones."""
+    by_record = unit.user is None and unit.weight is None
+    if not by_record or not hierarchy.label_columns or {*types} != {"VARCHAR"}:
+        return None
+    if not relation.reads_columns():
+        return None
+    columns = [identifier(name) for name in hierarchy.source_columns]
+    if _few_texts(relation, columns, f"(FROM {VIEW} LIMIT {FIRST_ROWS})") is None:
+        return None
+    found = _few_texts(relation, columns, VIEW)
+    if found is None:
+        return None
+    keys, counted = finest_columns(hierarchy), values_to_count(sums)
+    read = [
+        f"{_place_sql(column, texts)} AS {key}"
+        for column, texts, key in zip(columns, found, keys, strict=True)
+    ]
+    read += [f"{one.sql} AS {name}" for name, one in sums.items() if name not in counted]
+    added = [
+        f"count({counted[name]}) AS {name}" if name in counted else f"sum({name}) AS {name}"
+        for name in sums
+    ]
+    relation.group_by_place(len(sums))
+    own = ", ".join(keys)
+    rows = relation.query(
+        f"SELECT {', '.join([own, 'count(*) AS n', *added])} "
+        f"FROM (SELECT {', '.join(read)} FROM {VIEW}) GROUP BY {own}",
+        progress,
+    )
+    if any(rows[key].null_count for key in keys):  # the file changed since its texts were read
+        return None
+    coded = {
+        key: coded_values(pa.array(texts, pa.string()), rows[key].to_numpy().astype(np.int64) - 1)
+        for key, texts in zip(keys, found, strict=True)
+    }
+    named = ("n", *sums)
+    table = pa.table({**coded, **{name: rows[name] for name in named}})
+    return TextLeaves(table, f"SELECT {', '.join([own, *named])} FROM {VIEW}")
+
+
+def _few_texts(relation: Relation, columns: list[str], rows: str) -> list[list[str]] | None:
+    """The different texts of every column; None where there are many, none, or missing ones."""
+    lists = ", ".join(
+        f"list(DISTINCT {c}) AS v{i}, count({c}) AS n{i}" for i, c in enumerate(columns)
+    )
+    (row,) = relation.query(f"SELECT {lists}, count(*) AS n FROM {rows}", False).to_pylist()
+    found = [row[f"v{i}"] or [] for i in range(len(columns))]
+    if any(row[f"n{i}"] < row["n"] for i in range(len(columns))):
+        return None
+    if math.prod(len(texts) + 1 for texts in found) > KEYS:
+        return None
+    return found if all(map(_can_be_spelled, found)) else None
+
+
+def _can_be_spelled(texts: list[str]) -> bool:
+    """Whether a statement can spell these texts, which are all keys. No SQL has a NUL in it."""
+    few = 0 < len(texts) <= TEXTS and sum(map(len, texts)) <= LETTERS
+    return few and "" not in texts and not any("\0" in text for text in texts)
+
+
+def _place_sql(column: str, texts: list[str]) -> str:
+    """SQL of the place of a text, from 1. ``list_extract`` tells DuckDB the largest one."""
+    places = list(range(1, len(texts) + 1))
+    spelled = ", ".join(map(literal, texts))
+    return f"list_extract({places}::UTINYINT[], list_position([{spelled}], {column}))"
