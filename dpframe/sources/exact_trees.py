@@ -63,14 +63,12 @@ def node_users(
     Raises ColumnError where a column cannot be read, or a listed key is no value of its column.
     """
     user = str(unit.user)
-    check_readable(source, hierarchy, unit)
     if is_spark(source):
+        check_readable(source, hierarchy, unit)
         source = pairs_of_spark(source, hierarchy, unit)
     with open_source(source, list(dict.fromkeys([*hierarchy.source_columns, user]))) as relation:
-        seen = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
+        seen = _tree_column_types(relation, hierarchy, unit, text=only_text(source))
         types = tuple(seen[c] for c in hierarchy.source_columns)
-        hierarchy.check_types(types)
-        check_writable(user, seen[user])
         if listed is not None:
             check_key_types(listed, hierarchy, types)
         own, read = source_sql(

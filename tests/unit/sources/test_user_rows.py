@@ -148,6 +148,14 @@ def test_users_whose_equal_ids_can_have_different_hashes_are_not_divided(
     assert tree.count.tolist() == [1, 1]
 
 
+def test_a_reader_of_arrow_is_read_once() -> None:
+    frame = frame_of([(0, "x"), (1, "x/1")], "texts")
+    reader = pa.RecordBatchReader.from_batches(frame.schema, frame.to_batches())
+    unit = NodesUnit(user="user", contribution="items", at_most=1)
+    tree = node_users(reader, as_hierarchy("path:path?depth=4"), unit, 1)
+    assert tree.count.tolist() == [2, 2, 1]
+
+
 def test_users_whose_ids_are_drawn_when_rows_are_read_count_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
