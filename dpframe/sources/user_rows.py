@@ -408,11 +408,16 @@ def parts_of_users(
         if grouped:
             many = pc.fill_null(pc.list_value_length(table["held"]), 0).to_numpy()
             user = np.repeat(np.arange(len(many)), many)
-            table = pa.Table.from_struct_array(pc.list_flatten(table["held"]))
+            table = _rows_in_lists(table["held"])
         else:
             user = _user_codes(table["u"].combine_chunks())
             table = table.drop_columns(["u"])
         yield from _bounded_sums(user, table, vectors, len(nodes.level))
+
+
+def _rows_in_lists(held: pa.ChunkedArray) -> pa.Table:
+    flat = pc.list_flatten(held)  # without a chunk, Arrow 20 makes no table of it
+    return pa.Table.from_struct_array(flat if flat.num_chunks else flat.combine_chunks())
 
 
 def _bounded_sums(
@@ -598,7 +603,7 @@ def text_key_rows(
     is_user = pc.is_valid(table["held"])
     users, of_keys = table.filter(is_user), table.filter(pc.invert(is_user)).sort_by("v")
     many = pc.list_value_length(users["held"]).to_numpy()
-    rows = pa.Table.from_struct_array(pc.list_flatten(users["held"]))
+    rows = _rows_in_lists(users["held"])
     if rows["v"].null_count:
         raise SourceError(CHANGED)
     return KeyRows(
