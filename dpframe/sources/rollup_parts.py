@@ -167,6 +167,7 @@ class RowParts:
             table = distinct_by_spark(self.source, self.hierarchy, self.unit, distinct, nodes)
             return _numbers_by_node(table, "place", "n", nodes)
         wanted = [*self.hierarchy.source_columns, distinct.column]
+        seed = random_seed()  # always drawn, so that later draws do not depend on which code counts
         with self._open_parts(wanted) as (relation, types):
             own = tuple(types[c] for c in self.hierarchy.source_columns)
             if self.unit.user is None:
@@ -186,6 +187,7 @@ class RowParts:
                     *(relation, self.hierarchy, read, source, nodes),
                     user_type=types[distinct.column],
                     rows="(FROM source WHERE u IS NOT NULL)",
+                    seed=seed,
                     progress=self.progress,
                 )
                 return found.astype(object)
@@ -199,7 +201,7 @@ class RowParts:
                 types=own,
                 user_type=types[self.unit.user],
                 value_type=types[distinct.column],
-                seed=random_seed(),
+                seed=seed,
             )
             table = relation.query(statement, self.progress)
         return _numbers_by_node(table, "place", "n", nodes)

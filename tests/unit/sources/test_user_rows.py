@@ -211,3 +211,17 @@ def test_what_a_user_has_does_not_depend_on_the_order_of_rows() -> None:
     assert len({tuple(sums(order)) for order in orders}) == 1
     with mock.patch.object(np, "lexsort", lambda keys: np.arange(len(keys[0]))):
         assert len({tuple(sums(order)) for order in orders}) > 1
+
+
+@pytest.mark.parametrize("user", [None, "user"])
+def test_different_values_draw_one_seed_whoever_is_protected(user: str | None) -> None:
+    """As Spark does: noise that is drawn later is the same for one seed of all noise."""
+    import dpframe as dp
+    from dpframe.sources import rollup_parts
+
+    frame = frame_of([(i % 4, key) for i, key in enumerate(KEYS)], "whole")
+    most = {} if user is None else {"user": user, "threshold": 60, "contribution": "share"}
+    measures = ["count", dp.distinct("path", at_most=None if user is None else 1)]
+    with mock.patch.object(rollup_parts, "random_seed", return_value=3) as drawn:
+        dp.rollup(frame, "path:path", measures, epsilon=2.0, delta=1e-6, **most)
+    assert drawn.call_count == 1
