@@ -417,6 +417,8 @@ def parts_of_users(
 
 def _rows_in_lists(held: pa.ChunkedArray) -> pa.Table:
     flat = pc.list_flatten(held)  # without a chunk, Arrow 20 makes no table of it
+    if not pa.types.is_struct(flat.type):
+        return pa.table({"v": flat})
     return pa.Table.from_struct_array(flat if flat.num_chunks else flat.combine_chunks())
 
 
@@ -589,13 +591,14 @@ def text_key_rows(
     keys, order = ", ".join(names), ascending_order(*names)
     held = "NOT " if relation.repeats(computed=False) else ""
     packed = ", ".join(f"{name} := {name}" for name in ("v", *beside))
+    packed = f"struct_pack({packed})" if beside else "v"  # numbers alone are listed faster
     joined = f"keyed LEFT JOIN numbered ON {same_key_sql(names, 'keyed', 'numbered')}"
     table = relation.query(
         f"WITH {source}, keyed AS {held}MATERIALIZED "
         f"({keyed_sql(hierarchy, read, 'source', kept)}), numbered AS MATERIALIZED (SELECT {keys}, "
         f"(row_number() OVER (ORDER BY {order}) - 1)::UINTEGER AS v FROM (SELECT DISTINCT {keys} "
         f'FROM keyed)) SELECT min({user_hash("u", seed)}) AS "hash", '
-        f'list(struct_pack({packed})) AS "held", NULL::UINTEGER AS "v", '
+        f'list({packed}) AS "held", NULL::UINTEGER AS "v", '
         f"{', '.join(f'NULL AS {name}' for name in names)} FROM {joined} GROUP BY u "
         f"UNION ALL SELECT NULL, NULL, v, {keys} FROM numbered",
         progress,
