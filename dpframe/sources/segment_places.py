@@ -439,7 +439,7 @@ def parts_statement(
     types: tuple[str, ...],
 ) -> str:
     """The statement of records; ``types`` are the DuckDB types of ``hierarchy.source_columns``."""
-    values = vector_summands(vectors, by_user=False)
+    values = {name: one.sql for name, one in vector_summands(vectors, by_user=False).items()}
     parts = _placed_ctes(hierarchy, unit, values, nodes, types=types, user_type=None)
     summed = "".join(f", sum({x}) AS {x}, count({x}) AS n{x}" for x in values)
     numbered = zip(value_indices(vectors, by_user=False), vectors, strict=True)
@@ -463,7 +463,7 @@ def user_rows_statement(
 ) -> str:
     """The statement of the rows of ``some`` users; it returns ``u``, ``part`` and values of every
     row, or if ``grouped`` a list ``held`` of the parts and values of each user."""
-    values = vector_summands(vectors, by_user=True)
+    values = {name: one.sql for name, one in vector_summands(vectors, by_user=True).items()}
     parts = _placed_ctes(hierarchy, unit, values, nodes, types=types, user_type=user_type)
     joined = f"{keyed_leaves_join(hierarchy, nodes)} WHERE {some}"
     kept = ["part::UINTEGER AS part", *values]
@@ -492,25 +492,27 @@ def bounded_parts_statement(vectors: Sequence[Vector]) -> str:
 def _placed_ctes(
     hierarchy: Hierarchy,
     unit: PrivacyUnit,
-    values: Mapping[str, Summand],
+    values: Mapping[str, str],
     nodes: ReportedNodes,
     *,
     types: tuple[str, ...],
     user_type: str | None,
+    rows: str = "source",
 ) -> list[str]:
-    """The CTEs up to ``leaves``, with the user and the ``values`` of every row in ``keyed``."""
+    """The CTEs up to ``leaves``, with the user and the ``values``, SQL by name, of each of the
+    ``rows`` in ``keyed``."""
     source, types = source_sql(
         hierarchy,
         unit,
         types=types,
         user_type=user_type,
         view=VIEW,
-        beside={name: one.sql for name, one in values.items()},
+        beside=values,
     )
     kept = ", ".join([*(["u"] if user_type is not None else []), *values])
     return [
         source,
-        f"keyed AS NOT MATERIALIZED ({keyed_sql(hierarchy, types, 'source', kept)})",
+        f"keyed AS NOT MATERIALIZED ({keyed_sql(hierarchy, types, rows, kept)})",
         *leaf_places_ctes(hierarchy, types, nodes),
     ]
 
@@ -531,22 +533,18 @@ def distinct_statement(
     several = hierarchy.has_cells
     levels, root = ([], "part") if several else (reported_levels(nodes), "0")
     at = "".join(f", n{level}" for level in levels)
-    source, types = source_sql(
-        hierarchy,
-        unit,
+    parts = _placed_ctes(
+        *(hierarchy, unit),
+        {"v": exact_column_sql(distinct.column, value_type)},
+        nodes,
         types=types,
         user_type=user_type,
-        view=VIEW,
-        beside={"v": exact_column_sql(distinct.column, value_type)},
+        rows="(FROM source WHERE v IS NOT NULL)",
     )
-    parts = [
-        source,
-        "keyed AS NOT MATERIALIZED "
-        f"({keyed_sql(hierarchy, types, '(FROM source WHERE v IS NOT NULL)', 'u, v')})",
-        *leaf_places_ctes(hierarchy, types, nodes),
+    parts.append(
         f"placed AS (SELECT DISTINCT u, v, {root} AS n0{at} FROM "
-        f"{keyed_leaves_join(hierarchy, nodes)})",
-    ]
+        f"{keyed_leaves_join(hierarchy, nodes)})"
+    )
     counted = [
         f"SELECT place, count(DISTINCT v) AS n FROM ({_bounded_values_sql(level, distinct, seed)}) "
         "GROUP BY place"

@@ -41,7 +41,7 @@ from dpframe.common.texts import ascending_order
 from dpframe.counts import Ints
 from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy
-from dpframe.hierarchy._cells import Columns as ColumnLevels
+from dpframe.hierarchy._cells import Columns
 from dpframe.measures.measure import Vector
 from dpframe.sources.cell_leaves import finest_columns, keyed_sql, same_key_sql, user_hash
 from dpframe.sources.node_values import BLOCK_ROWS, by_threads, mix_bits, whole_users
@@ -62,7 +62,6 @@ from dpframe.sources.segment_places import (
 from dpframe.sources.small_frames import UserLeaves, share_user_leaves
 
 Hashes = NDArray[np.uint64]
-Columns = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -140,8 +139,8 @@ def _different_pairs(user: Ints, other: Ints, size: int) -> tuple[Ints, Ints]:
 
 
 MOST_ROWS, MOST_ROWS_OF_LIMIT = 2**26, 2**22
-"""About how many rows numpy holds at once, some 50 bytes each: without a limit of memory, and with
-one, which only DuckDB heeds."""
+"""About how many rows numpy holds at once, some 50 bytes each. The second number holds where the
+environment limits memory, since that limit is DuckDB's alone."""
 
 
 def user_ranges(relation: Relation, kind: str) -> list[str]:
@@ -194,10 +193,10 @@ def users_at_reported(
     )
     count = np.zeros(len(nodes.level), dtype=np.int64)
     for some in user_ranges(relation, user_type):
-        statement = _people_and_keys_sql(parts, names, some, seed, [*at])
-        people, keys, _ = _people_and_keys(relation.query(statement, progress))
+        statement = _users_and_keys_sql(parts, names, some, seed, [*at])
+        users, keys, _ = _users_and_keys(relation.query(statement, progress))
         places = tuple(pc.fill_null(keys[name], -1).to_numpy().astype(np.int64) for name in at)
-        counted = _user_rows(people, keys, places)
+        counted = _user_rows(users, keys, places)
         count += np.sum(counted.count([len(count)] * len(at), most), axis=0)
     return count
 
@@ -227,9 +226,7 @@ def users_at_all(
     columns["h"] = _key_hash_sql(hierarchy, height, names, types, seed)
     added = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
     keys, order = ", ".join(names), hierarchy.order_by()
-    last = ", ".join(
-        f"lag({name}) OVER (ORDER BY {order}) AS b{name}" for name in (*names, "level")
-    )
+    last = ", ".join(f"lag({name}) OVER w AS b{name}" for name in (*names, "level"))
     parts = [
         *_keyed_ctes(relation, hierarchy, types, source, "source"),
         f"leaves AS MATERIALIZED (SELECT {keys}, count(*)::BIGINT AS n FROM keyed GROUP BY {keys})",
@@ -242,22 +239,22 @@ def users_at_all(
     counts, seen = list[Ints](), list[pa.Table]()
     for some in user_ranges(relation, user_type):
         told = ["n", "level", "shared"]
-        statement = _people_and_keys_sql(parts, names, some, seed, told, hierarchy, nodes)
-        people, keys_of, nodes_of = _people_and_keys(relation.query(statement, progress))
+        statement = _users_and_keys_sql(parts, names, some, seed, told, hierarchy, nodes)
+        users, keys_of, nodes_of = _users_and_keys(relation.query(statement, progress))
         size, depth, shared = (keys_of[name].to_numpy() for name in told)
         number = [np.cumsum(shared < level) - 1 for level in range(1, height + 1)]
         places = tuple(np.where(depth >= level, own, -1) for level, own in enumerate(number, 1))
         sizes = [int(own[-1]) + 1 if len(own) else 0 for own in number]
-        counted = _user_rows(people, keys_of, places)
+        counted = _user_rows(users, keys_of, places)
         level_of, rows_of = nodes_of["level"].to_numpy(), nodes_of["n"].to_numpy()
         n = np.full(len(level_of), counted.users)
-        for level, users in enumerate(counted.count(sizes, most), 1):
+        for level, count in enumerate(counted.count(sizes, most), 1):
             ends = np.flatnonzero(depth >= level)
             rows = np.bincount(number[level - 1][ends], size[ends], sizes[level - 1])
             found, here = np.flatnonzero(rows >= band), np.flatnonzero(level_of == level)
             if not np.array_equal(rows[found], rows_of[here]):
                 raise SourceError(CHANGED)
-            n[here] = users[found]
+            n[here] = count[found]
         counts.append(n)
         seen.append(nodes_of.select(["level", "n", *result_columns(hierarchy)]))
         if not seen[-1].equals(seen[0]):
@@ -313,7 +310,7 @@ def _shared_levels_sql(hierarchy: Hierarchy, rows: str) -> str:
     )
 
 
-def _people_and_keys_sql(
+def _users_and_keys_sql(
     parts: list[str],
     names: tuple[str, ...],
     some: str,
@@ -352,7 +349,7 @@ def _people_and_keys_sql(
     return f"WITH {', '.join(parts)} {' UNION ALL '.join(each)}"
 
 
-def _people_and_keys(table: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
+def _users_and_keys(table: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
     """Users, keys in the order of their numbers, and nodes in preorder."""
     place = table["place"].to_numpy(zero_copy_only=False)
     is_user = pc.is_valid(table["held"]).to_numpy()
@@ -365,16 +362,16 @@ def _people_and_keys(table: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
     return tuple(out)
 
 
-def _user_rows(people: pa.Table, keys: pa.Table, places: tuple[Ints, ...]) -> UserRows:
+def _user_rows(users: pa.Table, keys: pa.Table, places: tuple[Ints, ...]) -> UserRows:
     """SourceError if a row has a key that was not there when keys were read."""
-    flat = pc.list_flatten(people["held"]).combine_chunks()
+    flat = pc.list_flatten(users["held"]).combine_chunks()
     if flat.null_count:
         raise SourceError(CHANGED)
-    many = pc.fill_null(pc.list_value_length(people["held"]), 0).to_numpy()
+    many = pc.fill_null(pc.list_value_length(users["held"]), 0).to_numpy()
     return UserRows(
         first=np.concatenate([[0], np.cumsum(many, dtype=np.int64)]),
         key=flat.to_numpy(),
-        user_hash=people["hash"].to_numpy(),
+        user_hash=users["hash"].to_numpy(),
         key_hash=keys["hash"].to_numpy(),
         places=places,
     )
@@ -474,14 +471,15 @@ def _order_by_users(user: Ints, part: Ints, parts: int) -> Ints:
     return packed
 
 
-def _sums_of_users(user: Ints, part: Ints, values: Mapping[str, pa.Array]) -> Columns:
-    """The columns that ``bounded_parts_statement`` reads, from rows in order. Sums are exact."""
+def _sums_of_users(user: Ints, part: Ints, values: Mapping[str, pa.Array]) -> dict[str, Any]:
+    """The columns that ``bounded_parts_statement`` reads, one row for each user and part, from rows
+    in the order of users and parts. Sums are exact."""
     same = np.diff(user, prepend=user[:1] - 1) == 0
     start = np.flatnonzero(~same | (np.diff(part, prepend=-1) != 0))
     owner = np.flatnonzero(~same[start])
     of_user = np.repeat(np.arange(len(owner)), np.diff(np.append(owner, len(start))))
     m = np.diff(np.append(start, len(user)))
-    out: Columns = {"part": part[start], "m": m}
+    out: dict[str, NDArray[Any]] = {"part": part[start], "m": m}
     out["all_m"] = np.add.reduceat(m, owner)[of_user]
     for name, column in values.items():
         x = pc.fill_null(column, 0).to_numpy()
@@ -574,7 +572,7 @@ def text_key_rows(
     """The rows of users who count by shares of them, with ``values``; None where SQL has to count:
     for other types than texts and whole numbers, and for more rows than numpy should hold."""
     readable = {*NUMBERS, "VARCHAR"}
-    if unit.weight is not None or unit.grid == 1 or not isinstance(hierarchy, ColumnLevels):
+    if unit.weight is not None or unit.grid == 1 or not isinstance(hierarchy, Columns):
         return None
     if not {*types, user_type} <= readable or len(user_ranges(relation, user_type)) > 1:
         return None

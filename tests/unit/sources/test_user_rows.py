@@ -178,7 +178,7 @@ def test_nodes_that_change_between_ranges_are_refused(monkeypatch: pytest.Monkey
     unit = NodesUnit(user="user", contribution="items", at_most=1)
     frame = frame_of([(0, "x"), (1, "y"), (2, "x")], "texts")
     monkeypatch.setattr(user_rows, "MOST_ROWS", 1)
-    kept, read = user_rows._people_and_keys, list[pa.Table]()
+    kept, read = user_rows._users_and_keys, list[pa.Table]()
 
     def other_names(table: pa.Table) -> tuple[pa.Table, ...]:
         *others, nodes = kept(table)
@@ -188,7 +188,7 @@ def test_nodes_that_change_between_ranges_are_refused(monkeypatch: pytest.Monkey
             nodes = nodes.set_column(place, "t1", pa.array(["z"] * len(nodes)))
         return (*others, nodes)
 
-    monkeypatch.setattr(user_rows, "_people_and_keys", other_names)
+    monkeypatch.setattr(user_rows, "_users_and_keys", other_names)
     with pytest.raises(SourceError, match="changed while it was read"):
         node_users(frame, as_hierarchy("path:path?depth=4"), unit, 1)
 
