@@ -305,14 +305,15 @@ def _parse_encoding(given: object) -> str:
 
 
 def _parse_types(given: object) -> dict[str, str]:
-    named = {} if given is None else given
-    if isinstance(named, Mapping) and all(isinstance(kind, str) for kind in named.values()):
-        types = {str(name): kind.upper() for name, kind in named.items()}
-        if {*types.values()} <= {*TYPES}:
-            return types
-    raise ParameterError(
-        f"types must be as {{'day': 'DATE'}}; got {shown_value(given)}. Pass {', '.join(TYPES)}."
-    )
+    named, known = {} if given is None else given, f"Pass {', '.join(TYPES)}."
+    if not isinstance(named, Mapping):
+        raise ParameterError(
+            f"types must be as {{'day': 'DATE'}}, by column; got {shown_value(given)}. {known}"
+        )
+    for name, kind in named.items():
+        if not isinstance(kind, str) or kind.upper() not in TYPES:
+            raise ParameterError(f"types: column {name!r} cannot be {shown_value(kind)}. {known}")
+    return {str(name): kind.upper() for name, kind in named.items()}
 
 
 def open_file(file: File, wanted: Sequence[str], opening: ExitStack) -> _duck.OwnRelation:
