@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from tests.house import QUESTIONS, House
 from tests.members import some
 
-HERE = House(Path(__file__).resolve().parents[1])
+ROOT = Path(__file__).resolve().parents[1]
+HERE = House(ROOT)
 
 
 def test_an_argument_of_hhh_is_spelt_out_in_two_files() -> None:
@@ -75,6 +77,21 @@ def test_the_house_stays_small() -> None:
         entered = HERE.entered[name]
         assert entered[0] <= files, (name, entered)
         assert entered[1] <= stack, (name, entered)
+
+
+TOP = """
+    .ci .gitignore CHANGELOG.md CITATION.cff CONTRIBUTING.md LICENSE README.md SECURITY.md docs
+    dpframe pyproject.toml sql tests
+"""
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="needs the repository")
+def test_what_a_run_leaves_behind_is_not_committed() -> None:
+    """Law: ledgers, wheels and tables that a document's example writes stay out."""
+    files = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert {file.split("/")[0] for file in files.stdout.splitlines()} == set(TOP.split())
 
 
 ENTERED = {"hhh": (38, 15), "rollup": (44, 19), "cube": (45, 20)}
