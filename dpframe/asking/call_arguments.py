@@ -280,6 +280,42 @@ def whole_number(name: str, value: object, low: int, high: int) -> int:
     return int(given)
 
 
+def level_numbers(
+    name: str, value: object, hierarchy: Hierarchy, *, by_name: bool = False
+) -> tuple[float, ...] | None:
+    """Check one number for each level, level 0 first: positive ones. ``by_name``: numbers of at
+    least 0, not all 0, also by the names of levels ("*" is level 0); other levels then have 0."""
+    if value is None:
+        return None
+    levels, given = hierarchy.height + 1, value
+    kind = "numbers of at least 0, not all 0" if by_name else "positive numbers"
+    rule = f"{name} must be {levels} {kind}, one for each level, level 0 (everything) first"
+    if by_name and isinstance(value, Mapping):
+        names = [*hierarchy.level_names]
+        names.insert(0, "*")
+        given = [0.0] * levels
+        for level, number in value.items():
+            given[names.index(known_choice(f"a level of {name}", level, names))] = number
+    weights: Any = given.tolist() if hasattr(given, "tolist") else given
+    if isinstance(weights, str | bytes) or not isinstance(weights, Sequence):
+        raise ParameterTypeError(f"{rule}; got {type(value).__name__}.")
+    for w in weights:
+        if as_float(w) is None:
+            raise ParameterTypeError(f"{rule}; got {w!r}.")
+    if len(weights) != levels:
+        raise ParameterError(f"{rule}; got {len(weights)}.")
+    numbers = tuple(as_float(w) or 0.0 for w in weights)
+    if any(as_float(w) == math.inf != w for w in weights):
+        raise ParameterError(f"{rule}; got a number beyond 1e308.")
+    counting = [w for w in numbers if w or not by_name]
+    if not counting or not all(math.isfinite(w) and w > 0 for w in counting):
+        raise ParameterError(f"{rule}; got {list(weights)}.")
+    if max(counting) > 1e6 * min(counting):
+        rule += ", the largest at most 1e6 times the smallest" + " above 0" * by_name
+        raise ParameterError(f"{rule}; got {list(weights)}.")
+    return numbers
+
+
 def flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise ParameterTypeError(f"{name} must be True or False; got {shown_value(value)}.")

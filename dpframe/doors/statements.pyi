@@ -30,6 +30,7 @@ def measures_sql(
     confidence: float = 0.95,
     contribution: str | None = None,
     period: tuple[str | date | pd.Period | None, ...] | Period | None = None,
+    level_importance: Mapping[str, float] | Sequence[float] | str | None = None,
 ) -> RollupSql: ...
 def rollup_sql(
     hierarchy: str | Sequence[str] | Hierarchy,

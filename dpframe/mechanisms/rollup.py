@@ -72,6 +72,7 @@ from dpframe.postprocess.consistency import Forest
 from dpframe.postprocess.quantiles import NodeBins, cover_of, edge_deviation
 from dpframe.postprocess.strategy import (
     PARTS,
+    Importance,
     consistent_totals,
     level_strategy,
     subtree_sums,
@@ -379,11 +380,13 @@ def run(
     counts: Mapping[str, DistinctLaw],
     binned: Mapping[str, BinLaw],
     by_user: bool,
+    importance: Importance = (),
 ) -> NoisyRollup:
     """Select nodes or cells, then measure vectors on the parts, and count different values node by
     node.
 
-    Without a selection, all nodes of the tree are shown.
+    Without a selection, all nodes of the tree are shown. ``importance`` is that of the levels, for
+    the strategy.
     """
     found = None
     if isinstance(selection, Rounds):
@@ -393,7 +396,9 @@ def run(
     nested = len(counted.counts.axes) == 1  # else no part is above another
     weights: Mapping[int, Fraction] = {PARTS: Fraction(1)}
     if nested:
-        weights = level_strategy(nodes.level, nodes.ancestor, by_user=by_user)
+        weights = level_strategy(
+            nodes.level, nodes.ancestor, by_user=by_user, importance=importance
+        )
     paid = {
         **paid,
         **{name: _search_bounds(counted, len(places), each) for name, each in searching.items()},

@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,9 @@ from dpframe.postprocess.consistency import Forest
 from dpframe.postprocess.tree_squares import checked_forest, totals_of, whole_estimates
 
 Whole = NDArray[np.int64]
+
+Importance = tuple[float, ...] | Literal["even"]
+"""How important levels are: a number each, level 0 first; () if nobody said so; or all alike."""
 
 GRID = 1000
 """Weights are whole numbers of 1/GRID."""
@@ -49,6 +53,15 @@ tenth for the top alone is often best, and steps from other candidates do not ge
 REMEMBERED = 2000
 """The most nodes of a tree whose strategy is cached."""
 
+IMPORTANT_SHARES = (0.5, 0.2, 0.05)
+"""Weight of the parts in the candidates where levels have an importance."""
+
+FEW_LEVELS = 12
+"""The most levels of which every two are tried as what is measured."""
+
+IMPORTANT_FACTORS = (2.0, 0.0, 0.5, 1.4, 0.7, 1.15, 0.87, 1.05, 0.95)
+"""As ``FACTORS``, where levels have an importance."""
+
 FACTORS = (1.6, 0.6, 1.25, 0.8, 0.0, 1.1, 0.9, 1.1, 0.9)
 """Factors by which a step changes one weight; all weights are then scaled to add up to 1. A weight
 of 0 is set to 0.3 of an equal share instead."""
@@ -58,7 +71,9 @@ of 0 is set to 0.3 of an equal share instead."""
 class Strategy:
     """Weights that sum to exactly 1; ``levels`` holds measured levels only. ``error``: root mean
     square error of the totals of all nodes, in standard deviations of a value measured with weight
-    1, plus ``STEEP`` times the sum over levels of the amounts by which they are above the limit."""
+    1, plus ``STEEP`` times the sum over levels of the amounts by which they are above the limit.
+    With an importance it is the root of the mean variance of levels, weighed by it; if this is
+    "even", of the largest one."""
 
     parts: Fraction
     levels: dict[int, Fraction]
@@ -66,7 +81,12 @@ class Strategy:
 
 
 def best_strategy(
-    ancestor: Whole, level: Whole, *, least_parts: Fraction = Fraction(0), limit: float = math.inf
+    ancestor: Whole,
+    level: Whole,
+    *,
+    least_parts: Fraction = Fraction(0),
+    limit: float = math.inf,
+    importance: Importance = (),
 ) -> Strategy:
     """Weights for the parts and for levels with the least error of totals that was found.
 
@@ -74,7 +94,9 @@ def best_strategy(
     than that of the ancestor; there are at most 500. Parts are at most 1 / ``least_parts`` times as
     wide as if they were measured alone. ``limit``: root mean square error that no level should
     exceed, in the unit of :attr:`Strategy.error`; what exceeds it counts for ``STEEP`` times as
-    much. ParameterError if an argument breaks a rule.
+    much. ``importance``: for every level from 0 on, how much the mean variance of its totals counts
+    in the error; without, all nodes count alike. Only levels that have nodes count. With "even" the
+    error is that of the worst level. ParameterError if an argument breaks a rule.
 
     The result is the same for the same arguments. Its error is never above the error of parts
     alone, nor above the error of equal weights (to 1/1000) for parts and all levels if these obey
@@ -83,7 +105,9 @@ def best_strategy(
     Notes
     -----
     Candidates are every g-th level with several shares for the parts; steps on single weights then
-    go on from the best one, for a number of trials that is fixed beforehand.
+    go on from the best one, for a number of trials that is fixed beforehand. With ``importance``
+    candidates are also every two levels, and steps go on from the best three: the error then has
+    several minima, as a variance is proportional to the square of 1 / weight.
 
     Examples
     --------
@@ -98,12 +122,19 @@ def best_strategy(
     if not limit > 0:
         raise ParameterError(f"limit ({limit}) must be above 0.")
     floor = max(1, -(-least_parts.numerator * GRID // least_parts.denominator))
+    present = importance
+    if not isinstance(importance, str):
+        present = tuple(importance[at] for at in tree.levels) if importance else ()
+    if importance and present != "even" and not (min(present) >= 0 and 0 < sum(present) < math.inf):
+        raise ParameterError(
+            f"importance ({importance}) must be at least 0, and above 0 on a level with nodes."
+        )
     search = _search_strategy if len(tree.at) <= REMEMBERED else _search_strategy.__wrapped__
-    return search(tree, floor, limit)
+    return search(tree, floor, limit, present)
 
 
 @lru_cache(maxsize=64)
-def _search_strategy(tree: _Tree, floor: int, limit: float) -> Strategy:
+def _search_strategy(tree: _Tree, floor: int, limit: float, importance: Importance) -> Strategy:
     """Search the strategy. Cached: releases of a series often show the same nodes, above all if
     keys are listed."""
     depth = len(tree.levels)
@@ -113,7 +144,7 @@ def _search_strategy(tree: _Tree, floor: int, limit: float) -> Strategy:
         """Try weights on the grid, and return the best weights so far: of equals the first."""
         units = _weights_on_grid(weights, floor)
         if units not in tried:
-            tried[units] = tree.error(np.array(units) / GRID, limit)
+            tried[units] = tree.error(np.array(units) / GRID, limit, importance)
         return units if not best or tried[units] < tried[best] else best
 
     best = tried_best(np.ones(depth + 1))
@@ -123,14 +154,26 @@ def _search_strategy(tree: _Tree, floor: int, limit: float) -> Strategy:
             best = tried_best(np.append(share, measured * (1 - share) / measured.sum()), best)
         if len(tried) >= tree.trials // 3:
             break
-    for factor in FACTORS:
-        for place in range(depth + 1):
-            if len(tried) >= tree.trials:
-                break
-            weights = np.array(best, dtype=np.float64)
-            weights[place] = weights[place] * factor if weights[place] else 0.3 * GRID / (depth + 1)
-            if weights.any():
-                best = tried_best(weights, best)
+    firsts, trials = [best], tree.trials
+    if importance:
+        alike = np.ones(depth) if importance == "even" else np.cbrt(importance)
+        for measured in _important_sets(alike):
+            for share in IMPORTANT_SHARES:
+                tried_best(np.append(share, measured * (1 - share) / measured.sum()))
+        firsts, trials = sorted(tried, key=tried.__getitem__)[:3], len(tried) + 3 * tree.trials
+    for first in firsts:
+        better = first
+        for factor in IMPORTANT_FACTORS if importance else FACTORS:
+            for place in range(depth + 1):
+                if len(tried) >= trials:
+                    break
+                weights = np.array(better, dtype=np.float64)
+                weights[place] *= factor
+                if not better[place]:
+                    weights[place] = 0.3 * GRID / (depth + 1)
+                if weights.any():
+                    better = tried_best(weights, better)
+        best = better if tried[better] < tried[best] else best
     return Strategy(
         parts=Fraction(best[0], GRID),
         levels={
@@ -150,6 +193,14 @@ def _level_sets(depth: int) -> list[NDArray[np.float64]]:
     sets = [place == 0, *(place % g == 0 for g in steps), place < depth - 1]
     distinct = {chosen.tobytes(): chosen.astype(np.float64) for chosen in sets if chosen.any()}
     return list(distinct.values())
+
+
+def _important_sets(weights: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """What to measure where levels have an importance: all by these ``weights``, each level, and
+    every two unless there are many."""
+    each = np.eye(len(weights))
+    pairs = [one + other for at, one in enumerate(each) for other in each[:at]]
+    return [weights, *each, *pairs * (len(each) <= FEW_LEVELS)]
 
 
 def _weights_on_grid(weights: NDArray[np.float64], floor: int) -> tuple[int, ...]:
@@ -249,7 +300,9 @@ class _Tree:
             trials=6 if n <= 3 else 100 if len(levels) <= 8 else 160,
         )
 
-    def error(self, weights: NDArray[np.float64], limit: float) -> float:
+    def error(
+        self, weights: NDArray[np.float64], limit: float, importance: Importance = ()
+    ) -> float:
         """The error of a strategy, with the variances of :func:`.tree_squares.variances`: here all
         parts are measured, and nothing is infinite."""
         vp = np.full(len(self.times), weights[0] ** -2)
@@ -272,7 +325,12 @@ class _Tree:
             s[here] *= 1 - share
             s[here] += share * share * s[top][group]
         s = np.repeat(s, self.times)
-        above = np.maximum(np.sqrt(np.bincount(self.at, s) / self.nodes) - limit, 0.0)
+        means = np.bincount(self.at, s) / self.nodes
+        if importance == "even":
+            return math.sqrt(float(means.max()))
+        if importance:
+            return math.sqrt(float(means @ importance) / sum(importance))
+        above = np.maximum(np.sqrt(means) - limit, 0.0)
         return math.sqrt(s.sum() / len(s)) + STEEP * float(above.sum())
 
 
@@ -285,6 +343,10 @@ class _Tree:
 LEAST_PARTS = Fraction(9, 20)
 """The least part of epsilon that parts get: a part is then at most 2.3 times as far off as if parts
 alone were measured, whatever the height."""
+
+LEAST_IMPORTANT_PARTS = Fraction(1, 20)
+"""The same where the caller says how important levels are: what is not important still has a
+number, and what is important is at most 1/0.95 times as far off for it."""
 
 GAUSSIAN = 2.6
 """Error of every level where Gaussian noise is divided evenly over k levels, divided by the root of
@@ -301,13 +363,26 @@ PARTS = -1
 
 
 def level_strategy(
-    level: NDArray[np.int64], ancestor: NDArray[np.int64], *, by_user: bool
+    level: NDArray[np.int64],
+    ancestor: NDArray[np.int64],
+    *,
+    by_user: bool,
+    importance: Importance = (),
 ) -> Mapping[int, Fraction]:
     """Divide epsilon between the parts and the totals of levels, in fractions that sum to 1.
+
+    ``importance``: how much the mean variance of each level counts, from level 0 on. The least
+    weighted sum that is found decides then, if a level that counts has nodes; with "even" the
+    least error of the worst level. Without:
 
     The error over all nodes is the least that is found. Levels whose error is above ``OF_RECORDS``
     or ``OF_USERS`` times the error of an even division over levels count for more in it.
     """
+    if importance == "even" or (importance and any(importance[at] for at in set(level.tolist()))):
+        found = best_strategy(
+            ancestor, level, least_parts=LEAST_IMPORTANT_PARTS, importance=importance
+        )
+        return {PARTS: found.parts, **found.levels}
     levels = len(np.unique(level))
     even = min(levels, GAUSSIAN * math.sqrt(levels))
     limit = even * (OF_USERS if by_user else OF_RECORDS)

@@ -499,7 +499,7 @@ def _report_facts(proof: Proof) -> Facts:
 FREE_FIELDS: Mapping[str, str] = {
     "": "release release_id time version replayed data paper counts hierarchy levels confidence "
     "intervals released_confidence budget notices card frame frame_changed frame_extract "
-    "noise_source "
+    "noise_source level_importance "
     "proof proof.version proof.sha256 proof.text proof.why proof.question proof.arguments "
     "ledger ledger.id ledger.accountant ledger.epsilon ledger.delta ledger.left_epsilon "
     "ledger.left_delta ledger.protects ledger.charged_epsilon ledger.charged_delta steps "

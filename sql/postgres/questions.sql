@@ -126,6 +126,7 @@ CREATE FUNCTION dpframe.dp_rollup(
     "heavy" text DEFAULT NULL,
     "period" text DEFAULT NULL,
     "contribution" text DEFAULT NULL,
+    "level_importance" text DEFAULT NULL,
     "derive" boolean DEFAULT NULL
 ) RETURNS TABLE (
     level integer, prefix text, node jsonb, measure text, value double precision, lower double precision, upper double precision
@@ -147,6 +148,7 @@ SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
         'heavy', dpframe.argument("heavy"),
         'period', dpframe.argument("period"),
         'contribution', dpframe.argument("contribution"),
+        'level_importance', dpframe.argument("level_importance"),
         'derive', "derive"
     )))
 $$;
@@ -168,6 +170,7 @@ CREATE FUNCTION dpframe.dp_explain_rollup(
     "error" anyelement DEFAULT NULL::double precision,
     "period" text DEFAULT NULL,
     "contribution" text DEFAULT NULL,
+    "level_importance" text DEFAULT NULL,
     "derive" boolean DEFAULT NULL
 ) RETURNS TABLE (
     quantity text, value text, meaning text
@@ -188,6 +191,7 @@ SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
         'error', CASE WHEN "error" IS NOT NULL THEN format('%s', "error")::json END,
         'period', dpframe.argument("period"),
         'contribution', dpframe.argument("contribution"),
+        'level_importance', dpframe.argument("level_importance"),
         'derive', "derive"
     )))
 $$;

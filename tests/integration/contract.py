@@ -65,7 +65,7 @@ def _flag(world: World, name: str, value: Any) -> list[str]:
     elif name == "period":
         column, text, *zone = value
         value = f"{column}={'@'.join([text, *zone])}"
-    elif name in ("level_weights", "segments") and not isinstance(value, str):
+    elif name in ("level_weights", "level_importance", "segments") and not isinstance(value, str):
         value = ",".join(map(str, value))
     elif name in ("deny", "public"):
         file = world.parquet.with_name(f"{name}.txt")
@@ -325,6 +325,11 @@ ROLLUP = Contract(
         "distinct": ("columns:host,zip", {**LARGE, "measures": ["distinct(who)", "count"]}),
         "auto": ("columns:host", {**LARGE, "measures": ["sum(amount, 0, auto)", "count"]}),
         "listed": ("path:path", {"epsilon": 8.0, "keys": LISTED, "measures": MEASURES}),
+        "important levels": (
+            "columns:host,zip",
+            {**LARGE, "measures": ["count", "sum(id, 0, 600)"], "level_importance": [0, 3, 1.5]},
+        ),
+        "even levels": ("ip:ip", {**LARGE, "measures": "count", "level_importance": "even"}),
         "share": ("columns:host", {**LARGE, "measures": ["count(share=3)", "sum(id, 0, 600)"]}),
         "selection": ("columns:host", {**LARGE, "measures": "count", "selection_share": 0.7}),
         "users": ("columns:host,zip", {**USER, **BY_SHARES, "measures": MEASURES}),
@@ -351,9 +356,13 @@ ROLLUP = Contract(
         "cells": ("host * zip", {**LARGE, "measures": MEASURES}),
         "a period": ("columns:host", {**LARGE, "measures": MEASURES, **DAY}),
     },
-    suite=(*("columns", "distinct of users", "cells", "by rounds"),),
+    suite=(*("columns", "distinct of users", "cells", "by rounds", "important levels"),),
     cheap=("columns:host", {**LARGE, "measures": "count"}),
-    others=({"epsilon": 2.0}, {"measures": ["count", "sum(amount, 0, 40)"]}),
+    others=(
+        {"epsilon": 2.0},
+        {"measures": ["count", "sum(amount, 0, 40)"]},
+        {"level_importance": "even"},
+    ),
     first="by",
     same=same_rollup,
 )

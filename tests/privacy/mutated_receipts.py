@@ -90,6 +90,7 @@ FREE = {
     *("release", "release_id", "time", "version", "replayed", "data", "paper", "counts"),
     *("hierarchy", "confidence", "released_confidence", "intervals", "budget", "notices", "card"),
     *("frame", "order", "dimensions", "ledger", "period", "proof", "family", "level_weights"),
+    "level_importance",
     *("consistent", "columns", "width", "split", "accountant", "encoding", "length", "limit"),
     *("false_positives", "selection", "conditioned", "left_out", "denied", "sketches"),
     *("sensitivity", "records", "sketch_error", "unpublished_at_most", "release_number"),

@@ -204,6 +204,7 @@ def run_with(plan: RollupPlan, counted: Any, test: Any) -> rollup.NoisyRollup:
         counts=plan.counts,
         binned=plan.binned,
         by_user=plan.unit.user is not None,
+        importance=plan.asked.level_importance,
     )
 
 

@@ -161,6 +161,32 @@ def test_no_neighbour_of_listed_measures_loses_more_than_epsilon(user: str | Non
     assert no_loss_above(plan, compared(plan, rows_near(3))) > plan.epsilon_spent / 2
 
 
+def _not_normalised(patch: pytest.MonkeyPatch) -> None:
+    """The importance of levels as their weights, and all of epsilon for the parts."""
+
+    def planted(*args: Any, importance: Any, **known: Any) -> Any:
+        return {rollup.PARTS: Fraction(1), **{at: Fraction(w) for at, w in enumerate(importance)}}
+
+    patch.setattr(rollup, "level_strategy", planted)
+    patch.setattr(rollup, "measured_parts_cost", lambda scales, *, most: Fraction(0))
+
+
+@pytest.mark.parametrize("user", [None, "u"])
+@pytest.mark.parametrize("importance", ["even", {"a": 3, "b": 1}, [1, 0, 0], [0.5, 1, 2]])
+def test_no_neighbour_of_important_levels_loses_more_than_epsilon(
+    importance: Any, user: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law: however important levels are, all parts and levels together lose at most epsilon, and
+    nearly that. Planted bug: weights that do not add up to 1 lose more."""
+    measures = {"n": dpm.count(), "total": dpm.sum("v", lower=-2, upper=5)}
+    plan = plan_of(measures, user=user, level_importance=importance, **LISTED)
+    assert no_loss_above(plan, compared(plan, rows_near(3))) > 0.9 * plan.epsilon_spent
+    if importance != "even":
+        _not_normalised(monkeypatch)
+        with pytest.raises(AssertionError):
+            no_loss_above(plan, compared(plan, rows_near(3)))
+
+
 @some("-30-None", "2-None", "49-u")
 @pytest.mark.parametrize("user", [None, "u"])
 @pytest.mark.parametrize("exponent", [FIRST, 2, LARGEST])

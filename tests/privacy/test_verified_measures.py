@@ -37,6 +37,11 @@ BY_ROUNDS: dict[str, Any] = {**OF_USER, "contribution": "items"}
 ROLLUPS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a count and a sum": ({"n": "count", "s": dp.sum("x", **BOUNDS)}, DELTA),
     "listed": ({"n": "count", "s": dp.sum("x", lower=-10, upper=500)}, {"keys": ["x", "y"]}),
+    "important levels": (
+        {"n": "count", "s": dp.sum("x", **BOUNDS)},
+        {**DELTA, "level_importance": {"a": 3, "b": 1}},
+    ),
+    "listed, even": ({"n": "count"}, {"keys": ["x", "y"], "level_importance": "even"}),
     "cut values": ({"s": dp.sum("x", lower=-0.5, upper=0.1, clipped=True)}, DELTA),
     "a mean, and a sum that is read": (
         {"m": dp.mean("x", **BOUNDS), "s": dp.sum("x", **BOUNDS, clipped=True)},

@@ -95,6 +95,7 @@ HELP = {
     "synthesize.keys": "a file with the values of the categories; repeatable",
     "largest": "largest possible number of records; --mechanism relative",
     "length": "bits of an item",
+    "level_importance": "how much errors of levels count: country=3,city=1; or even",
     "level_weights": "parts of the budget, level 0 first: 1,2,2",
     "limit": "largest number of cells of a question",
     "max_contributions": "records or values of a user that count; --contribution records or items",
@@ -246,6 +247,22 @@ def _level_weights(name: str, text: str, options: argparse.Namespace) -> list[fl
     return _number_list(text, float, wrong)
 
 
+def _level_importance(
+    name: str, text: str, options: argparse.Namespace
+) -> str | list[float] | dict[str, float]:
+    """Return numbers by the names of levels, or one a level; a text without digits unchanged."""
+    wrong = f"{name.replace('_', '-')} ({text!r}) must be such as country=3,city=1, 0,3,1 or even."
+    if not any(c.isdigit() for c in text):
+        return text
+    if "=" not in text:
+        return _number_list(text, float, wrong)
+    names, numbers = zip(*(part.rpartition("=")[::2] for part in text.split(",")), strict=True)
+    found = dict(zip(names, _number_list(",".join(numbers), float, wrong), strict=True))
+    if len(found) < len(names):
+        raise ParameterError(wrong)
+    return found
+
+
 def _segment_list(name: str, text: str, options: argparse.Namespace) -> str | list[int]:
     """Return a text without digits unchanged, and numbers separated by commas as a list."""
     wrong = f"{name} ({text!r}) must be adaptive, even, or numbers with commas, as 15,15,15,15."
@@ -301,6 +318,7 @@ OPTION_READERS = {
     "deny": OptionReader(_item_lines),
     "keys": OptionReader(_keys_from_file),
     "synthesize.keys": OptionReader(_keys_by_column, by={"action": "append"}),
+    "level_importance": OptionReader(_level_importance),
     "level_weights": OptionReader(_level_weights),
     "period": OptionReader(lambda name, text, options: period_from_option(text)),
     "public": OptionReader(_item_lines),

@@ -80,6 +80,7 @@ class RemoteQuestions(Generic[F]):
         contribution: str | None = None,
         period: str | date | pd.Period | tuple[Any, ...] | Period | None = None,
         progress: bool = True,
+        level_importance: Mapping[str, float] | Sequence[float] | str | None = None,
         derive: bool = True,
     ) -> F:
         """Counts, sums and means at every level of a hierarchy, differentially private."""
@@ -98,6 +99,7 @@ class RemoteQuestions(Generic[F]):
         contribution: str | None = None,
         period: str | date | pd.Period | tuple[Any, ...] | Period | None = None,
         progress: bool = True,
+        level_importance: Mapping[str, float] | Sequence[float] | str | None = None,
         error: float | Mapping[str, float] | None = None,
         derive: bool = True,
     ) -> Explanation[Any]:

@@ -14,19 +14,21 @@ from dpframe.asking.call_arguments import (
     budget_amount,
     column_name,
     known_choice,
+    level_numbers,
     optional_number,
     optional_whole,
 )
 from dpframe.asking.level_plan import MechanismInput
 from dpframe.asking.measure_texts import measures_from
 from dpframe.asking.question import Question, make_explain
-from dpframe.budget import AT_MOST, Budget, PrivacyUnit, as_float
+from dpframe.budget import AT_MOST, Budget, ItemsUnit, PrivacyUnit, as_float
 from dpframe.common.calls import known_arguments, shown_value
 from dpframe.counts import ListedNodes
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchies
 from dpframe.measures.measure import AUTO, Measure
 from dpframe.mechanisms.rollup import Measurable
+from dpframe.postprocess.strategy import Importance
 from dpframe.questions.rollup.plan import RollupPlan, make_rollup_plan
 from dpframe.questions.rollup.rollup_numbers import RollupRequest
 from dpframe.questions.rollup.rounds import RoundsSelection, by_rounds, rounds_unit
@@ -106,6 +108,7 @@ def rollup_request(given: CallArguments) -> RollupRequest:
             raise ParameterError(
                 f"measures {counts[0]!r} and {counts[1]!r} both count users. Leave one out."
             )
+    importance = _level_importance(given["level_importance"], hierarchy, unit)
     return RollupRequest(
         hierarchy=hierarchy,
         measures=measures,
@@ -120,7 +123,28 @@ def rollup_request(given: CallArguments) -> RollupRequest:
         listed=listed,
         selection_share=given["selection_share"],
         confidence=given["confidence"],
+        level_importance=importance,
     )
+
+
+def _level_importance(value: object, hierarchy: Hierarchy, unit: PrivacyUnit) -> Importance:
+    """Return how important each level is; nothing if the caller did not say."""
+    if value is None:
+        return ()
+    if hierarchy.has_cells:
+        raise ParameterError(
+            "level_importance does not go with several hierarchies, whose rows are no levels. "
+            "Leave it out."
+        )
+    if isinstance(unit, ItemsUnit):
+        raise ParameterError(
+            "level_importance does not go with rounds, which measure every node on its own. Pass "
+            "contribution='share' or keys, or leave level_importance out."
+        )
+    if isinstance(value, str):
+        known_choice("level_importance", value, ("even",))
+        return "even"
+    return level_numbers("level_importance", value, hierarchy, by_name=True) or ()
 
 
 CONTRIBUTIONS = ("auto", "share", "items")
@@ -348,6 +372,7 @@ def rollup(
     progress: bool = True,
     candidates: object = None,
     plan: object = None,
+    level_importance: Mapping[str, float] | Sequence[float] | str | None = None,
 ) -> pd.DataFrame:
     """Counts, sums and means at every level of a hierarchy, differentially private.
 
@@ -373,7 +398,8 @@ def rollup(
     epsilon
         1e-4 to 50, for everything together. No default.
     delta
-        1e-12 to 0.1; with ``keys`` nothing of it is used or charged.
+        1e-12 to 0.1; with ``keys`` nothing of it is used or charged, but for counts of records of
+        several hierarchies where Gaussian noise is less.
     user
         Column that identifies a person; all rows of one person are protected together. Counts then
         count users. By rounds they are different users; bounds of a sum bound what a user has at
@@ -387,7 +413,10 @@ def rollup(
         from 0 to an upper bound. ``threshold`` is then in the unit of this measure.
     keys
         The keys to show, known publicly, as for :func:`tree_counts`. Every key is shown, and all
-        nodes above it. Nothing is selected then.
+        nodes above it. Nothing is selected then. For several hierarchies of one level each a
+        mapping from column to keys, or a list of lists: every cell of every kind is shown, at most
+        a million, and rows of one kind add up to those of coarser kinds; records with other values
+        are in no row.
     selection_share
         Part of epsilon (0.01 to 0.99) for the selection. Default 0.16, by user a third.
         By rounds a half, and of their mu^2 for what is measured along with them.
@@ -403,6 +432,11 @@ def rollup(
         As for :func:`hhh`.
     candidates, plan
         Instead of everything else: the result of a statement of :func:`measures_sql`, and its plan.
+    level_importance
+        How much the squared error of each level counts where the epsilon of a measure is divided
+        over levels: ``{"country": 3, "city": 1}``, with "*" for the total and 0 for levels that are
+        left out, or one number a level, level 0 first. "even" makes the error of the worst level as
+        small as possible. By default all nodes count alike, within limits. Not for cells or rounds.
 
     Returns
     -------
@@ -430,7 +464,9 @@ def rollup(
     (2009), Theorem 4, for the parts. Gopi and others, "Differentially Private Set Union" (2020),
     with later rounds, and Smith, Thakurta, "Fully Adaptive Composition for Gaussian Differential
     Privacy" (2022), for users. Hay, Rastogi, Miklau, Suciu, "Boosting the Accuracy of
-    Differentially Private Histograms Through Consistency" (2010), for adding up.
+    Differentially Private Histograms Through Consistency" (2010), for adding up. Xiao, He, Zhang,
+    Kifer, "An Optimal and Scalable Matrix Mechanism for Noisy Marginals under Convex Loss
+    Functions" (2023), for keys of several hierarchies.
 
     Examples
     --------
@@ -462,6 +498,7 @@ def rollup(
         progress=progress,
         candidates=candidates,
         plan=plan,
+        level_importance=level_importance,
     ).to_frame()
 
 

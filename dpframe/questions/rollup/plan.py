@@ -23,7 +23,7 @@ from dpframe.asking.card import DrawList, Line, Text, hierarchy_lines
 from dpframe.asking.level_plan import cell_facts
 from dpframe.asking.privacy_receipt import Receipt, Sight
 from dpframe.budget import Budget, ItemsUnit
-from dpframe.errors import BudgetError
+from dpframe.errors import BudgetError, ParameterError
 from dpframe.measures.bins import WHOLE_DIGITS, spoken_value
 from dpframe.measures.measure import Measure, bin_vectors_of, distinct_of, searches_of
 from dpframe.mechanisms import rollup
@@ -34,7 +34,7 @@ from dpframe.mechanisms.rollup import (
     VectorCharge,
     node_counts,
 )
-from dpframe.postprocess.strategy import PARTS, level_strategy
+from dpframe.postprocess.strategy import PARTS
 from dpframe.questions.hhh.checks import HhhArguments as Selecting
 from dpframe.questions.hhh.checks import shares_line
 from dpframe.questions.hhh.selection import Selection, choose_selection
@@ -136,6 +136,7 @@ class RollupPlan(RollupNumbers):
             counts=self.counts,
             binned=self.binned,
             by_user=self.unit.user is not None,
+            importance=self.asked.level_importance,
         )
 
     def _drawn_selection(self) -> rollup.Selection | rollup.Rounds | None:
@@ -234,6 +235,11 @@ def make_rollup_plan(asked: RollupRequest) -> RollupPlan:
         for name, one in in_bins.items()
     }
     _check_scales(paid, searching, counts, binned)
+    if asked.level_importance and not (paid or searching):
+        raise ParameterError(
+            "level_importance divides the epsilon of measures that add up, and none is asked for. "
+            "Leave it out."
+        )
     return RollupPlan(
         asked=asked,
         selection=selection,
@@ -431,16 +437,16 @@ def _selection_lines(plan: RollupNumbers, words: RollupWords) -> list[Line]:
 
 
 def _level_lines(plan: RollupNumbers) -> list[Line]:
-    """The line on measured levels; if nodes are not listed, on when these levels are decided. No
-    line for cells, or if no measure adds up."""
+    """The lines on how important and which levels are measured; if nodes are not listed, on when
+    that is decided. No line for cells, or if no measure adds up."""
     if plan.hierarchy.has_cells or not (plan.paid or plan.searching):
         return []  # each segment of cells is measured, and nothing above it
-    if plan.listed_keys is None:
-        told = "by what is shown: what each node has of its own, and upper levels where that pays"
-        return [Line("measured", "decided when nodes are shown", told)]
-    by_user = plan.unit.user is not None
-    weights = level_strategy(plan.listed_keys.level, plan.listed_keys.parent, by_user=by_user)
-    return [measured_line(weights)]
+    said = plan.asked.written_importance
+    lines = [Line("level_importance", said, "how much squared errors count")] * bool(said)
+    if plan.listed_keys is not None:
+        return [*lines, measured_line(plan.listed_strategy)]
+    told = "by what is shown: what each node has of its own, and upper levels where that pays"
+    return [*lines, Line("measured", "decided when nodes are shown", told)]
 
 
 def measured_line(weights: Mapping[int, Fraction]) -> Line:

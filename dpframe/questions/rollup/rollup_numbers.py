@@ -44,7 +44,7 @@ from dpframe.mechanisms.rollup import (
 from dpframe.noise import law_facts, rounded_up
 from dpframe.postprocess.joint_noise import half_width
 from dpframe.postprocess.known_noise import BY_VALUE
-from dpframe.postprocess.strategy import PARTS
+from dpframe.postprocess.strategy import PARTS, Importance, level_strategy
 from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_width
 from dpframe.questions.hhh.selection import Selection
 from dpframe.questions.rollup.rounds import RoundsSelection
@@ -225,6 +225,7 @@ class RollupRequest:
     listed: ListedNodes | None = None
     selection_share: float | None = None
     confidence: float = 0.95
+    level_importance: Importance = ()
     usual: bool = False
     """Whether the selection was left to dpframe."""
     why_shares: str = ""
@@ -265,7 +266,23 @@ class RollupRequest:
             "keys": None if self.listed is None else self.listed.name,
             "selection_share": self.selection_share,
             "confidence": self.confidence,
+            **self.importance,
         }
+
+    @property
+    def importance(self) -> dict[str, object]:
+        """How important each level is, level 0 first, by name; empty if the caller did not say."""
+        given = self.level_importance
+        return {"level_importance": given if given == "even" else [*given]} if given else {}
+
+    @property
+    def written_importance(self) -> str:
+        """How important each level is, by the names of levels; empty if the caller did not say."""
+        if self.level_importance == "even":
+            return "even"
+        names = ("*", *self.hierarchy.level_names)
+        given = zip(names, self.level_importance, strict=False)
+        return ", ".join(f"{name} {own:g}" for name, own in given if own)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,6 +306,14 @@ class RollupNumbers(LevelPlan[RollupRequest]):
     @property
     def listed_keys(self) -> ListedNodes | None:
         return self.asked.listed
+
+    @property
+    def listed_strategy(self) -> Mapping[int, Fraction]:
+        """With which parts of epsilon levels of listed keys are measured besides the parts."""
+        assert self.listed_keys is not None
+        level, above = self.listed_keys.level, self.listed_keys.parent
+        importance, by_user = self.asked.level_importance, self.unit.user is not None
+        return level_strategy(level, above, by_user=by_user, importance=importance)
 
     @property
     def along(self) -> Mapping[str, Measure]:
@@ -467,11 +492,11 @@ def rollup_facts(plan: RollupNumbers) -> dict[str, Any]:
         **({"segments": True} if plan.hierarchy.has_cells and not plan.asked.by_rounds else {}),
         **({"adds_up": False} if plan.asked.by_rounds else {}),
         "threshold": None if selection is None else selection.threshold,
-        "selection": None
-        if selection is None
-        else {"epsilon": selection.budget.epsilon, "measure": plan.asked.heavy},
+        "selection": selection
+        and {"epsilon": selection.budget.epsilon, "measure": plan.asked.heavy},
         "remainder": True,
         "keys": None if plan.listed_keys is None else plan.listed_keys.name,
+        **plan.asked.importance,
         "measures": {name: _measure_facts(plan, name) for name in plan.asked.measures},
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from dpframe.asking.call_arguments import (
     budget_amount,
     choice,
     column_name,
+    level_numbers,
     optional_whole,
 )
 from dpframe.asking.level_plan import (
@@ -28,7 +28,7 @@ from dpframe.asking.question import Question, make_explain
 from dpframe.budget import LARGEST_WEIGHT, Budget, PrivacyUnit, as_float
 from dpframe.common.calls import known_arguments
 from dpframe.counts import ListedNodes
-from dpframe.errors import ParameterError, ParameterTypeError
+from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy
 from dpframe.questions.hhh.ask import nodes_of_users
 from dpframe.questions.hhh.rounds_plan import RoundsPlan, rounds_plan
@@ -73,7 +73,7 @@ def tree_plan(given: CallArguments) -> TreePlan[Any] | RoundsPlan:
         budget=Budget(epsilon=given["epsilon"], delta=_tree_delta(given["delta"], given["keys"])),
         mechanism=kind,
         listed=_listed_tree_nodes(given["keys"], levels),
-        level_weights=_level_weights(given["level_weights"], levels),
+        level_weights=level_numbers("level_weights", given["level_weights"], levels),
         threshold=given["threshold"],
         consistent=given["consistent"],
         confidence=given["confidence"],
@@ -126,32 +126,6 @@ def _tree_unit(given: CallArguments) -> PrivacyUnit:
     given.unit  # noqa: B018  # what needs user= is refused
     bound = optional_whole(1, LARGEST_WEIGHT)("max_weight", max_weight)
     return PrivacyUnit(weight=weight, max_weight=bound)
-
-
-def _level_weights(value: object, hierarchy: Hierarchy) -> tuple[float, ...] | None:
-    if value is None:
-        return None
-    levels = hierarchy.height + 1
-    rule = (
-        f"level_weights must be {levels} positive numbers, one for each level, level 0 "
-        "(everything) first"
-    )
-    given: Any = value
-    weights = given.tolist() if hasattr(given, "tolist") else given
-    if isinstance(weights, str | bytes) or not isinstance(weights, Sequence):
-        raise ParameterTypeError(f"{rule}; got {type(value).__name__}.")
-    for w in weights:
-        if as_float(w) is None:
-            raise ParameterTypeError(f"{rule}; got {w!r}.")
-    if len(weights) != levels:
-        raise ParameterError(f"{rule}; got {len(weights)}.")
-    rule += ", the largest at most 1e6 times the smallest"
-    numbers = tuple(as_float(w) or 0.0 for w in weights)
-    if any(as_float(w) == math.inf != w for w in weights):
-        raise ParameterError(f"{rule}; got a number beyond 1e308.")
-    if not all(math.isfinite(w) and w > 0 for w in numbers) or max(numbers) > 1e6 * min(numbers):
-        raise ParameterError(f"{rule}; got {list(weights)}.")
-    return numbers
 
 
 def fit_tree_plan(plan: Any, source: object) -> Any:

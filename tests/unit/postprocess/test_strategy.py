@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,12 @@ from numpy.typing import NDArray
 from dpframe.errors import ParameterError
 from dpframe.postprocess import strategy
 from dpframe.postprocess.strategy import (
+    LEAST_IMPORTANT_PARTS,
     LEAST_PARTS,
     PARTS,
     STEEP,
+    Importance,
+    Strategy,
     best_strategy,
     consistent_totals,
     level_strategy,
@@ -220,3 +224,148 @@ def test_a_product_in_the_place_of_a_sum_is_seen(monkeypatch: pytest.MonkeyPatch
             patch.setattr(np, "cumsum", lambda one: one * np.arange(1, len(one) + 1))
             different += made.error(weights, 1.5) != true
     assert different
+
+
+# -- levels that the caller calls important --------------------------------------------------------
+
+
+def fans(*numbers: int) -> tuple[Whole, Whole]:
+    """A tree whose nodes have so many children, level by level."""
+    ancestor, level, above = [-1], [0], [0]
+    for depth, number in enumerate(numbers, 1):
+        first = len(ancestor)
+        ancestor += [node for node in above for _ in range(number)]
+        level += [depth] * (len(ancestor) - first)
+        above = list(range(first, len(ancestor)))
+    order = np.arange(len(ancestor))
+    return np.array(ancestor)[order], np.array(level)
+
+
+def mean_variances(ancestor: Whole, level: Whole, weights: Any) -> NDArray[np.float64]:
+    """Of the totals of each level, by the general way; the weight of parts comes first."""
+    own = {at: float(weight) for at, weight in enumerate(weights[1:])}
+    spread = variances_of(ancestor, level, float(weights[0]), own)
+    return np.array([spread[level == at].mean() for at in np.unique(level)])
+
+
+def weights_of(found: Strategy, levels: int) -> list[float]:
+    return [float(found.parts), *(float(found.levels.get(at, 0)) for at in range(levels))]
+
+
+IMPORTANT: list[tuple[float, ...]] = [
+    (0, 3, 1), (1, 0, 0), (1, 1, 1), (0, 1, 1), (9, 4, 1), (0, 0, 1), (1e-3, 1, 50), (5, 0, 2),
+]  # fmt: skip
+
+
+def aim(variance: NDArray[np.float64], importance: Importance) -> float:
+    if importance == "even":
+        return math.sqrt(variance.max())
+    return math.sqrt(variance @ importance / sum(importance))
+
+
+@cache
+def on_a_grid(numbers: tuple[int, ...], step: int) -> tuple[list[Any], NDArray[np.float64]]:
+    """All weights of parts and levels that are whole numbers of 1/step, and variances of levels."""
+    ancestor, level = fans(*numbers)
+    several = [
+        np.array([1, *one]) + np.eye(len(numbers) + 2, dtype=int)[0] * (step - 1 - sum(one))
+        for one in np.ndindex(*[step] * (len(numbers) + 1))
+        if sum(one) < step
+    ]
+    return several, np.array([mean_variances(ancestor, level, w / step) for w in several])
+
+
+def least_on_a_grid(numbers: tuple[int, ...], importance: Importance) -> float:
+    """The slow twin: the least error of all weights on a coarse grid."""
+    return min(aim(one, importance) for one in on_a_grid(numbers, 20)[1])
+
+
+TREES = (4, 12), (30, 3), (2, 2)
+
+
+@pytest.mark.parametrize("numbers", TREES)
+def test_importance_finds_the_least_error_of_a_grid(numbers: tuple[int, ...]) -> None:
+    """Law: weights sum to 1; the error is that of least squares, and at most that of any weights in
+    twentieths; the parts have a twentieth. The scale of importance does not matter."""
+    ancestor, level = fans(*numbers)
+    for importance in [*IMPORTANT, "even"]:
+        own: Any = importance
+        found = best_strategy(ancestor, level, least_parts=LEAST_IMPORTANT_PARTS, importance=own)
+        assert found.parts + sum(found.levels.values()) == 1
+        assert found.parts >= LEAST_IMPORTANT_PARTS
+        variance = mean_variances(ancestor, level, weights_of(found, 3))
+        assert found.error == pytest.approx(aim(variance, own))
+        assert found.error <= least_on_a_grid(numbers, own) * 1.002
+        weights = level_strategy(level, ancestor, by_user=False, importance=own)
+        assert weights == {PARTS: found.parts, **found.levels}
+        if own != "even":
+            wide = tuple(64 * one for one in own)
+            assert level_strategy(level, ancestor, by_user=True, importance=wide) == weights
+
+
+def test_a_search_without_every_two_levels_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: steps from what all levels together would be, where the least error has several
+    minima."""
+    ancestor, level = fans(4, 5, 5)
+    monkeypatch.setattr(strategy, "_important_sets", lambda weights: [weights])
+    monkeypatch.setattr(strategy, "_level_sets", lambda depth: [])
+    poor = strategy._search_strategy.__wrapped__
+    importance = (0.0, 1.0, 1.0, 1.0)
+    tree_of = strategy._Tree.of(ancestor, level)
+    planted = poor(tree_of, 50, math.inf, importance).error
+    monkeypatch.undo()
+    assert planted > 1.05 * poor(tree_of, 50, math.inf, importance).error
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_level_that_is_more_important_gets_no_larger_error(seed: int) -> None:
+    """Law: with t more of importance the variance of a level can only fall, up to what a search
+    within a hundredth of the least error leaves, divided by t."""
+    draw = np.random.default_rng(seed)
+    ancestor, level = fans(*draw.integers(2, 6, 3).tolist())
+    importance = draw.random(4) * (draw.random(4) < 0.7) + 1e-3
+
+    def variances(own: Any) -> NDArray[np.float64]:
+        found = best_strategy(
+            ancestor, level, least_parts=LEAST_IMPORTANT_PARTS, importance=tuple(own)
+        )
+        return mean_variances(ancestor, level, weights_of(found, 4))
+
+    before = variances(importance)
+    for at in range(4):
+        more = importance + 10 * np.eye(4)[at]
+        after = variances(more)
+        left = 0.02 * (importance @ before + more @ after) / 10
+        assert after[at] <= before[at] + left
+
+
+def test_even_levels_have_the_least_worst_error() -> None:
+    """Law: no strategy of these is better at its worst level; the usual one is a fifth worse."""
+    ancestor, level = fans(5, 10, 10)
+
+    def worst(weights: Any) -> float:
+        own = [float(weights.get(at, 0)) for at in (PARTS, *range(4))]
+        return float(np.sqrt(mean_variances(ancestor, level, own).max()))
+
+    even = worst(level_strategy(level, ancestor, by_user=False, importance="even"))
+    assert worst(level_strategy(level, ancestor, by_user=False)) > 1.2 * even
+    for importance in [(1.0,) * 4, (4.0, 3, 2, 1), (1.0, 2, 3, 4), (0.0, 1, 1, 1)]:
+        given = level_strategy(level, ancestor, by_user=False, importance=importance)
+        assert even < 1.01 * worst(given)
+
+
+def test_importance_of_levels_without_nodes_changes_nothing() -> None:
+    """Law: what is not shown has no error; with nothing else important the usual strategy holds."""
+    ancestor, level = fans(3, 4)
+    usual = level_strategy(level, ancestor, by_user=False)
+    assert level_strategy(level, ancestor, by_user=False, importance=(0, 0, 0, 1.0)) == usual
+    both = [
+        level_strategy(level, ancestor, by_user=False, importance=(0, 1.0, 0, x)) for x in (0, 9)
+    ]
+    assert both[0] == both[1] != usual
+
+
+@pytest.mark.parametrize("importance", [(0.0, 0.0), (-1.0, 2.0), (math.nan, 1.0), (math.inf, 1.0)])
+def test_importance_that_is_none_is_refused(importance: Any) -> None:
+    with pytest.raises(ParameterError, match="importance"):
+        best_strategy(np.array([-1, 0]), np.array([0, 1]), importance=importance)

@@ -122,6 +122,64 @@ def test_wrong_measures_are_refused_alike(
     expect_refusal(door, {"measures": measures}, said, tmp_path)
 
 
+IMPORTANCE: list[tuple[Any, type[dp.DpframeError], tuple[str, ...]]] = [
+    ([0, -1], dp.ParameterError, ("2 numbers of at least 0, not all 0", "level 0", "-1")),
+    ([0, 0], dp.ParameterError, ("not all 0", "got [0, 0]")),
+    ({"c": 0}, dp.ParameterError, ("not all 0",)),
+    ({}, dp.ParameterError, ("not all 0",)),
+    ([1, 2, 3], dp.ParameterError, ("2 numbers", "got 3")),
+    ([1], dp.ParameterError, ("2 numbers", "got 1")),
+    ([math.nan, 1], dp.ParameterError, ("nan",)),
+    ([math.inf, 1], dp.ParameterError, ("inf",)),
+    ([1, 10**400], dp.ParameterError, ("beyond",)),
+    ([1, 2e6], dp.ParameterError, ("1e6 times the smallest above 0",)),
+    ({"city": 1}, dp.ParameterError, ("'city'", "one of *, c")),
+    ({1: 1}, dp.ParameterTypeError, ("one of *, c",)),
+    ({"c": "3"}, dp.ParameterTypeError, ("2 numbers", "'3'")),
+    ([True, 1], dp.ParameterTypeError, ("True",)),
+    (3, dp.ParameterTypeError, ("2 numbers", "int")),
+    ("evn", dp.ParameterError, ("must be one of even", "Did you mean 'even'")),
+]
+
+
+@pytest.mark.parametrize(("value", "kind", "said"), IMPORTANCE, ids=[str(i[0]) for i in IMPORTANCE])
+def test_importance_of_levels_that_is_none_is_refused(
+    value: Any, kind: type[dp.DpframeError], said: tuple[str, ...]
+) -> None:
+    """Law: name, rule and what was given; nothing is charged, and no row is read."""
+    with pytest.raises(kind) as raised:
+        dp.explain_rollup(["c"], "count", keys=["a"], epsilon=1.0, level_importance=value)
+    assert all(word in str(raised.value) for word in ("level_importance", *said)), raised.value
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"by": "c * x"}, "several hierarchies"),
+        ({"user": "who"}, "rounds, which measure every node on its own"),
+        ({"measures": "distinct(x)"}, "measures that add up"),
+    ],
+)
+def test_importance_goes_with_levels_that_are_measured(given: dict[str, Any], said: str) -> None:
+    """Law: an argument without an effect is refused."""
+    asked = {"by": ["c"], "measures": "count", **BUDGET, "level_importance": [1, 2], **given}
+    with pytest.raises(dp.ParameterError, match=said):
+        dp.rollup(FRAME, **asked)
+
+
+def test_importance_by_names_is_that_by_level() -> None:
+    """Law: one request, however it is written; without the argument a request does not have it."""
+    asked: dict[str, Any] = {"by": ["c", "x"], "measures": "count", **BUDGET}
+    requests = [
+        dp.explain_rollup(**asked, level_importance=one).plan.request
+        for one in ({"c": 3, "x": 1}, [0, 3, 1], (0, 3.0, 1), np.array([0, 3, 1]))
+    ]
+    assert all(one == requests[0] for one in requests)
+    assert "level_importance" not in dp.explain_rollup(**asked).plan.request
+    shares = {**asked, "user": "who", "contribution": "share", "level_importance": "even"}
+    assert dp.explain_rollup(**shares).plan.request["level_importance"] == "even"
+
+
 IN_BINS: list[tuple[Any, tuple[str, ...]]] = [
     # bounds
     ("median(x)", ("lacks bounds", "'median(x, 0, 500)'", "known without the data")),
