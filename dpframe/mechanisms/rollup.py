@@ -53,7 +53,7 @@ from numpy.typing import NDArray
 
 from dpframe.accounting.losses import level_laws
 from dpframe.accounting.weighted_round_noise import RoundLaws
-from dpframe.counts import ROOM, Counts, Ints, Nodes, Wholes, shortest
+from dpframe.counts import ROOM, Counts, Ints, ListedNodes, Nodes, Wholes, shortest
 from dpframe.hierarchy import Kind
 from dpframe.measures.bins import Steps
 from dpframe.measures.measure import (
@@ -81,6 +81,7 @@ from dpframe.postprocess.tree_squares import (
     checked_forest,
     largest_shares,
     totals_of,
+    variances,
 )
 
 
@@ -589,6 +590,16 @@ def _scale_variances(
     for at, own in spread.items():
         total[level == at] = own
     return np.full(len(level), spread[PARTS]), total
+
+
+def strategy_variances(
+    listed: ListedNodes, weights: Mapping[int, Fraction]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The variance of every listed node, where noise on parts alone would have scale 1, and the
+    largest share of one draw in it."""
+    scales = {at: 1 / weight for at, weight in weights.items()}
+    forest, spread = checked_forest(listed.parent), _scale_variances(listed.level, scales)
+    return variances(forest, *spread)[1], largest_shares(forest, *spread)
 
 
 WIDEST = 2**46

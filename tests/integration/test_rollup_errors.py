@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
+import pandas as pd
 import pytest
 
 import dpframe as dp
@@ -82,6 +84,47 @@ def test_one_error_is_enough_where_there_is_one_number() -> None:
             con.execute(
                 "FROM dp_explain_synthesize(columns := 'number:a?lower=0&upper=9', error := 3)"
             )
+
+
+TREE = pd.DataFrame(
+    [(f"a{i}", f"b{j}", 2.5) for i in range(4) for j in range(12) for _ in range(60)],
+    columns=["a", "b", "x"],
+).assign(who=np.arange(4 * 12 * 60) // 2)
+
+
+@pytest.mark.parametrize("user", [None, "who"])
+@pytest.mark.parametrize("importance", [None, "even", {"a": 1}, {"*": 1, "b": 1}])
+def test_errors_of_listed_keys_are_those_of_what_is_shown(
+    importance: Any, user: str | None
+) -> None:
+    """Law: at the epsilon that is found no interval of a level that counts is wider, and the widest
+    one is nearly as wide. Planted: errors of parts that had all of epsilon are too small."""
+    error = {"n": 30, "s": 200.0}
+    asked: dict[str, Any] = {"keys": TREE[["a", "b"]].drop_duplicates(), "user": user}
+    asked |= {"measures": {"n": "count", "s": "sum(x, 0, 5)"}, "level_importance": importance}
+    told = dp.explain_rollup(["a", "b"], error=error, **asked)
+    result = dp.rollup(TREE, ["a", "b"], epsilon=told["epsilon"], **asked)
+    counts = (
+        [0, 2] if importance == {"*": 1, "b": 1} else [1] if importance == {"a": 1} else [0, 1, 2]
+    )
+    read = result[result["level"].isin(counts)]
+    widest = {name: ((read[f"{name}_upper"] - read[f"{name}_lower"]) / 2).max() for name in error}
+    assert all(widest[name] <= most + 0.5 for name, most in error.items())  # counts are rounded
+    assert any(widest[name] > 0.97 * most - 0.5 for name, most in error.items())
+    one = told.plan.paid["s"][0]
+    planted = 3 * float(one.vector.most / one.epsilon) * one.vector.bounds.step
+    assert importance == {"a": 1} or planted < 0.6 * widest["s"]
+
+
+def test_errors_of_unknown_keys_are_those_of_parts_at_most() -> None:
+    """Law: whatever levels are measured besides, no lowest node's interval is wider."""
+    for importance in (None, [1, 5, 0]):
+        asked: dict[str, Any] = {"measures": "count", "level_importance": importance, "delta": 1e-6}
+        plan = dp.explain_rollup(["a", "b"], epsilon=2.0, **asked).plan
+        result = dp.rollup(TREE, ["a", "b"], epsilon=2.0, **asked)
+        low = result[result["level"] == 2]
+        assert len(low)
+        assert ((low["count_upper"] - low["count_lower"]) / 2).max() <= plan.errors["count"] + 0.5
 
 
 WRONG_ERRORS = [

@@ -487,13 +487,13 @@ def _rollup_measure_lines(plan: RollupNumbers, name: str, words: RollupWords) ->
             "error": error,
             "points": 100 * error,
             "many": MANY,
-            "own": words.own,
+            "own": words.own if plan.listed_keys is None else "a listed node has",
         }
         told |= {
             "everywhere": words.everywhere,
             "confidence": f"with confidence {plan.confidence:g}",
         }
-        of = "{everywhere}" if name in plan.counts else "of what {own}"
+        of = "{everywhere}" if name in plan.counts else "of what {own}, at most"
         if measure.kind == "mean":
             of = "over {many} values that {own}, at most"
         value = Text("+-{error:.4g} {confidence}")

@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.losses import Losses, losses_of
@@ -39,9 +40,11 @@ from dpframe.mechanisms.rollup import (
     DistinctLaw,
     SumFromMean,
     VectorCharge,
+    strategy_variances,
     vector_charges,
 )
-from dpframe.noise import law_facts, rounded_up
+from dpframe.noise import FINE, law_facts, rounded_up
+from dpframe.postprocess import strategy
 from dpframe.postprocess.joint_noise import half_width
 from dpframe.postprocess.known_noise import BY_VALUE
 from dpframe.postprocess.strategy import PARTS, Importance, level_strategy
@@ -278,11 +281,9 @@ class RollupRequest:
     @property
     def written_importance(self) -> str:
         """How important each level is, by the names of levels; empty if the caller did not say."""
-        if self.level_importance == "even":
-            return "even"
-        names = ("*", *self.hierarchy.level_names)
-        given = zip(names, self.level_importance, strict=False)
-        return ", ".join(f"{name} {own:g}" for name, own in given if own)
+        own, names = self.level_importance, ("*", *self.hierarchy.level_names)
+        pairs = () if own == "even" else zip(names, own, strict=False)
+        return ", ".join(f"{name} {one:g}" for name, one in pairs if one) or str(own or "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -307,7 +308,7 @@ class RollupNumbers(LevelPlan[RollupRequest]):
     def listed_keys(self) -> ListedNodes | None:
         return self.asked.listed
 
-    @property
+    @cached_property
     def listed_strategy(self) -> Mapping[int, Fraction]:
         """With which parts of epsilon levels of listed keys are measured besides the parts."""
         assert self.listed_keys is not None
@@ -428,25 +429,41 @@ class RollupNumbers(LevelPlan[RollupRequest]):
     def errors(self) -> dict[str, float]:
         """By measure, the half width of one node's interval, in the measure's unit.
 
-        For measures that add up it is for the part of the node, if no level above is measured; for
-        a mean, if the part has ``MANY`` values and their mean is at a bound. For values in bins it
+        For measures that add up it is the largest of listed nodes, on levels that count if the
+        caller said which; else the largest that the part of a node can have, whichever levels are
+        measured besides. For a mean it is that of ``MANY`` values at a bound. For values in bins it
         is the half width of a rank, as a part of ``MANY`` values. Measures with searched bounds
         have no entry.
         """
         found = {name: float(self.half_width(name)) for name in self.counts} | self._along_errors
         found |= {name: _rank_error(one, self.confidence) for name, one in self.binned.items()}
-        for name in self.paid:
-            paid = self.paid[self.read[name].of if name in self.read else name]
-            scales = [rounded_up(p.vector.most / p.epsilon) for p in paid]
-            spread = np.array([2 * float(scale) ** 2 for scale in scales])
-            first = paid[0].vector
-            if self.asked.measures[name].kind == "mean":
-                sd = math.sqrt(spread[0]) * first.bounds.step / MANY
-                found[name] = deviation_factor(self.confidence) * sd
-            else:
-                half = int(whole_half_width(spread[:1], self.confidence, np.ones(1))[0])
-                found[name] = half * first.bounds.step if first.column else half / first.unit
-        return found
+        return found | {name: self._planned_error(name) for name in self.paid}
+
+    def _planned_error(self, name: str) -> float:
+        first = self.paid[self.read[name].of if name in self.read else name][0]
+        vector, scale = first.vector, rounded_up(first.vector.most / first.epsilon)
+        variance, largest = self._planned_variances
+        variance = variance * (float(scale) * (1 + 2 / FINE)) ** 2  # scales are rounded up
+        if self.asked.measures[name].kind == "mean":
+            sd = math.sqrt(variance.max()) * vector.bounds.step / MANY
+            return deviation_factor(self.confidence) * sd
+        half = int(whole_half_width(variance, self.confidence, largest).max())
+        return half * vector.bounds.step if vector.column else half / vector.unit
+
+    @cached_property
+    def _planned_variances(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Variances, and largest shares of one draw in them, of what ``errors`` are of, where noise
+        on parts alone would have scale 1."""
+        listed, importance = self.listed_keys, self.asked.level_importance
+        if listed is None:
+            least = float(strategy.LEAST_IMPORTANT_PARTS if importance else strategy.LEAST_PARTS)
+            return np.array([2.0 if self.hierarchy.has_cells else 2 / least**2]), np.ones(1)
+        variance, largest = strategy_variances(listed, self.listed_strategy)
+        if importance and importance != "even":
+            counts = np.array(importance)[listed.level] > 0
+            counts |= not counts.any()
+            return variance[counts], largest[counts]
+        return variance, largest
 
     @property
     def rank_errors(self) -> tuple[str, ...]:
