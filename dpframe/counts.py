@@ -7,6 +7,7 @@ several axes. Selection, segments and measures are written once, for both.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -385,6 +386,64 @@ class ListedNodes:
     keys: tuple[pa.ChunkedArray, ...]
     rest: NDArray[np.bool_]
     name: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ListedCells:
+    """All cells of keys that the caller lists for each dimension. Public.
+
+    ``axes`` have the keys of one dimension each, of one level. A part is a cell of all dimensions:
+    parts are numbered from 1 on, the keys of the last dimension fastest; part 0 are the records
+    with a value that is not listed. ``name`` tells lists apart.
+    """
+
+    axes: tuple[ListedNodes, ...]
+    name: str
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many keys each dimension has."""
+        return tuple(len(axis.level) - 1 for axis in self.axes)
+
+    @cached_property
+    def level(self) -> Ints:
+        """The level of each part: 0 for what is not listed, 1 for cells."""
+        return np.minimum(np.arange(math.prod(self.sizes) + 1), 1)
+
+    @property
+    def keys(self) -> tuple[pa.ChunkedArray, ...]:
+        """The keys of all axes, one axis after the other, the root first."""
+        return tuple(key for axis in self.axes for key in axis.keys)
+
+    @property
+    def ancestor(self) -> Ints:
+        return self.level - 1
+
+    @property
+    def counts(self) -> CellCounts:
+        """The axes without a group: nothing is counted yet."""
+        none = np.zeros(0, dtype=np.int32)
+        axes = (
+            CountTree(level=a.level, parent=a.parent, count=np.zeros_like(a.level), keys=a.keys)
+            for a in self.axes
+        )
+        return CellCounts(
+            axes=tuple(axes), places=(none,) * len(self.axes), own_counts=np.zeros(0, np.int64)
+        )
+
+    def nodes(self, kinds: Sequence[tuple[int, ...]]) -> Nodes:
+        """The total, then the cells of all ``kinds``, of which the last one has level 1."""
+        order = [(0,) * len(self.axes), *reversed(kinds)]
+        places = [
+            np.indices([n if k else 1 for n, k in zip(self.sizes, kind, strict=True)])
+            .reshape(len(kind), -1) + np.array(kind)[:, None]
+            for kind in order
+        ]  # fmt: skip
+        level = np.repeat(np.arange(len(order)), [one.shape[1] for one in places])
+        at = np.concatenate(places, axis=1)
+        keys = (key.take(pa.array(at[d])) for d, a in enumerate(self.axes) for key in a.keys)
+        ancestor = np.full(len(level), -1, dtype=np.int64)
+        return Nodes(level=level, ancestor=ancestor, keys=tuple(keys))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -126,13 +126,18 @@ def hierarchy_line(hierarchy: Hierarchy) -> Line:
     )
 
 
-def hierarchy_lines(hierarchy: Hierarchy, *, adds_up: bool = True) -> list[Line]:
-    """Return the line on one hierarchy, or the lines on the kinds of cells of several."""
+def hierarchy_lines(
+    hierarchy: Hierarchy, *, adds_up: bool = True, whole: bool = False
+) -> list[Line]:
+    """Return the line on one hierarchy, or the lines on the kinds of cells of several; of ``whole``
+    kinds all cells are shown."""
     if not hierarchy.has_cells:
         return [hierarchy_line(hierarchy)]
     meaning, names = "{kinds} kinds of cells, besides the total", hierarchy.level_names
     order = "each row is of all of its cell, so that rows overlap and do not add up"
-    if adds_up:
+    if whole:
+        order = "rows of one kind are disjoint, and add up to those of coarser kinds"
+    elif adds_up:
         order = (
             "each record counts in the first of these that is reported, so that rows are of "
             "disjoint records and add up"

@@ -122,7 +122,7 @@ class Receipt(Mapping[str, Any]):
             return "users who reported an item when it was found"
         if self.get("user") is None or way == "records":
             return "records"
-        different = mechanism == "rounds" or self.get("adds_up") is False
+        different = mechanism == "rounds" or (self.get("adds_up") is False and way != "share")
         return "different users" if different else "users"
 
     @property

@@ -28,6 +28,7 @@ from dpframe.asking.warehouse_plan import (
 from dpframe.common.calls import bind_arguments, known_arguments, shown_value
 from dpframe.common.progress import step
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
+from dpframe.hierarchy import as_hierarchies
 from dpframe.ledger import Spending
 from dpframe.ledger.reservations import MOST
 from dpframe.periods import as_period
@@ -188,6 +189,8 @@ def measures_sql(
             f"heavy ({heavy!r}) needs integers of 128 bits, which warehouses lack. Leave heavy "
             "out, or pass the rows to dp.rollup, as Parquet files."
         )
+    if planning.get("keys") is not None and as_hierarchies(by, "by").has_cells:
+        raise ParameterError("keys of cells are not counted by warehouses. Pass rows to dp.rollup.")
     return _question_statement(
         ROLLUP, {"by": by, "measures": measures, **planning}, table, dialect, types
     )

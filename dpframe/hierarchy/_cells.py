@@ -203,7 +203,6 @@ CELL_REFUSALS = {
     "other mechanisms": "it counts the nodes of one tree",
     "contribution='items'": "leave it out: rounds, the default, count the users of whole cells",
     "totals with user or weight": "whole counts are of single records",
-    "keys": "listed cells overlap, and only a selection decides which of them takes a record",
     "series": "periods are compared node by node of one tree",
     "questions other than hhh and rollup": (
         "all cells would be counted, and cells that overlap do not add up"

@@ -53,7 +53,16 @@ from numpy.typing import NDArray
 
 from dpframe.accounting.losses import level_laws
 from dpframe.accounting.weighted_round_noise import RoundLaws
-from dpframe.counts import ROOM, Counts, Ints, ListedNodes, Nodes, Wholes, shortest
+from dpframe.counts import (
+    ROOM,
+    Counts,
+    Ints,
+    ListedCells,
+    ListedNodes,
+    Nodes,
+    Wholes,
+    shortest,
+)
 from dpframe.hierarchy import Kind
 from dpframe.measures.bins import Steps
 from dpframe.measures.measure import (
@@ -131,7 +140,7 @@ def run_node_counts(
     return noisy
 
 
-def _add_noise(exact: Wholes, noise: NDArray[np.int64]) -> Wholes:
+def add_noise(exact: Wholes, noise: NDArray[np.int64]) -> Wholes:
     """Exact sums with noise, which has up to 64 bits."""
     fits = exact.dtype == np.int64 and (np.abs(noise.astype(np.float64)) < ROOM).all()
     noisy: Wholes = exact + noise if fits else exact.astype(object) + noise.astype(object)
@@ -158,12 +167,12 @@ def run_measured_parts(
 
     ``parts`` and ``totals`` are true numbers, one a node; ``level`` is the level of every node.
     """
-    noisy = _add_noise(parts, UnboundedNoise(scales[PARTS]).draw(len(parts)))
+    noisy = add_noise(parts, UnboundedNoise(scales[PARTS]).draw(len(parts)))
     above = {}
     for at in sorted(scales):
         if at != PARTS:
             here = totals[level == at]
-            above[at] = _add_noise(here, UnboundedNoise(scales[at]).draw(len(here)))
+            above[at] = add_noise(here, UnboundedNoise(scales[at]).draw(len(here)))
     return noisy, above
 
 
@@ -173,7 +182,9 @@ class Measurable(Protocol):
     @property
     def counts(self) -> Counts: ...
 
-    def parts(self, vectors: Sequence[Vector], nodes: Nodes, places: Ints) -> Sequence[Wholes]:
+    def parts(
+        self, vectors: Sequence[Vector], nodes: Nodes | ListedCells, places: Ints
+    ) -> Sequence[Wholes]:
         """Return every vector, one number a node; ``places`` are the positions of the nodes, one
         column an axis."""
 
@@ -402,7 +413,7 @@ def run(
         )
     paid = {
         **paid,
-        **{name: _search_bounds(counted, len(places), each) for name, each in searching.items()},
+        **{name: search_bounds(counted, len(places), each) for name, each in searching.items()},
     }
     several = [p for each in paid.values() for p in each]
     exact = iter(counted.parts([p.vector for p in several], nodes, places))
@@ -411,7 +422,7 @@ def run(
         name: tuple(_vector_estimate(next(exact), nodes.level, forest, p, weights) for p in each)
         for name, each in paid.items()
     }
-    measures |= {name: (_sum_of(measures[r.of]), *measures[name]) for name, r in read.items()}
+    measures |= {name: (sum_from_pair(measures[r.of]), *measures[name]) for name, r in read.items()}
     measures |= {name: (_distinct_estimate(counted, nodes, each),) for name, each in counts.items()}
     return NoisyRollup(
         nodes=nodes,
@@ -475,7 +486,7 @@ def shown_nodes(
     return tree.chosen_nodes(shown), np.flatnonzero(shown)[:, None]
 
 
-def _search_bounds(
+def search_bounds(
     counted: Measurable, parts: int, searching: BoundSearch
 ) -> tuple[VectorCharge, ...]:
     """Search the bounds of a measure, then return its vectors."""
@@ -504,7 +515,7 @@ def vector_charges(
     )
 
 
-def _sum_of(pair: tuple[Estimate, ...]) -> Estimate:
+def sum_from_pair(pair: tuple[Estimate, ...]) -> Estimate:
     """Return the sum of values that have a bound at 0.
 
     ``pair`` estimates how far the values are above the lower bound, and below the upper bound.

@@ -392,7 +392,7 @@ def _shown_number(frame: pd.DataFrame, receipt: Receipt, measure: str | None) ->
         figures=figures_of(frame, one),
         limits=one.limits,
         bounded=one.name,
-        adds_up=one.adds_up,
+        adds_up=one.adds_up and not overlap,
         overlap=overlap,
     )
 
@@ -410,6 +410,7 @@ def cells_page(
     number = _shown_number(frame, receipt, measure)
     cells = as_hierarchies(receipt["hierarchy"])
     whole = WHOLE if "whole_counts" in receipt else ()
+    known = receipt.get("keys") is not None
     levels = (f"{name}_level" for name in cells.names)
     check_columns(frame, ["level", "prefix", *number.columns, *whole, *cells.names, *levels])
     frame = frame.assign(**number.read(frame))
@@ -425,10 +426,15 @@ def cells_page(
         fill_asset(
             "cells.html",
             flat="" if is_matrix else " hidden",
-            entry=ENTRY_OF_OVERLAP if number.overlap else ENTRY_OF_PARTS,
+            entry=ENTRY_OF_MARGINALS
+            if known
+            else ENTRY_OF_OVERLAP
+            if number.overlap
+            else ENTRY_OF_PARTS,
         )
         + table_section("cells", "All cells", heads, "cells", levels=False),
-        title=title or f"Heavy cells of {', '.join(cells.source_columns)}",
+        title=title
+        or f"{'Cells' if known else 'Heavy cells'} of {', '.join(cells.source_columns)}",
         lead=f"{answer}{notices_of(receipt)}{not_shown_remark(receipt)}{extract_remark(extract)}"
         f"{guarantee_line(receipt, 'All numbers here are noisy,')}",
         figures=_cell_figures(frame, receipt, number),
@@ -442,6 +448,10 @@ ENTRY_OF_PARTS = (
     "An entry adds up all cells in it that are shown: no record is in two of them. Choose a "
     "name, or an entry, to see what is below it; the names above the matrix lead back. “all of it” "
     "is what is reported without going further down."
+)
+ENTRY_OF_MARGINALS = (
+    "An entry is the number of its own cell, and entries below add up to it. Choose a name, or an "
+    "entry, to see what is below it; the names above the matrix lead back."
 )
 ENTRY_OF_OVERLAP = (
     "An entry is the number of its own cell: cells overlap, and entries do not add up. Choose a "
@@ -568,6 +578,8 @@ def _cell_figures(
         title = number.title if number.overlap else "In none"
         sure = sure_text(receipt, number.bounded, total=True)
         rows.append((title, number.write(value), f"{number.figures.interval(*ends)}, {sure}"))
+    if receipt["threshold"] is None:  # all cells are shown
+        return [*rows, budget_figure(receipt)]
     threshold = figure_text(receipt["threshold"], receipt.digits)
     residual = "" if number.overlap else "residual "
     what = f"{residual}{receipt.count_noun}" if is_count else "from which a cell is shown"
@@ -578,6 +590,8 @@ def _cells_promise(receipt: Receipt, number: _CellNumber) -> list[str]:
     order = receipt["order"]
     few = ", ".join(order if len(order) <= 4 else (*order[:3], "...", order[-1]))
     rows = "Each number is of all of its cell. Cells overlap, so that rows do not add up."
+    if receipt.get("keys") is not None:
+        rows = "Cells of one kind are disjoint, and add up to those of coarser kinds."
     if not number.overlap:
         rows = (
             "Each record counts in the first of its cells that is reported, in this order of "

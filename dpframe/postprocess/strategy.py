@@ -19,12 +19,13 @@ References
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
-from typing import Literal
+from functools import cached_property, lru_cache
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -420,3 +421,211 @@ def consistent_totals(
 def subtree_sums(parts: Wholes, ancestor: NDArray[np.int64] | Forest) -> Wholes:
     """Sums of the parts at and below every node."""
     return totals_of(checked_forest(ancestor), shortest(parts))
+
+
+# -- Marginals of listed keys, measured kind by kind and made consistent ---------------------------
+#
+# Source: Xiao, He, Zhang, Kifer, "An Optimal and Scalable Matrix Mechanism for Noisy Marginals
+# under Convex Loss Functions", NeurIPS 2023 (arXiv 2305.08175). The part of a marginal that no
+# smaller marginal tells is its *residual*. Residuals of different sets of dimensions are
+# orthogonal, so that least squares takes each apart: with noise of variance 1/w_B on the marginals
+# of kind B, the residual of A is known from all B that refine A, with the precision
+# t_A = sum of w_B / (product of the sizes of B without A). Noise on whole marginals loses nothing
+# against noise on residuals: each set of t that a budget allows comes from weights w that sum to
+# it. And numbers that get noise are whole.
+
+Shape = tuple[int, ...]
+"""For each dimension 1 where it is told apart, 0 where it is rolled up."""
+
+ROUNDS_OF_STEPS, MARGINAL_GRID, STEPS_OF_TWO = 60, 10_000, 3
+"""Most rounds of steps in the search for weights, which are whole numbers of 1/MARGINAL_GRID.
+Precisions of Gaussian noise are apart by powers of the third root of 2."""
+
+
+@dataclass(frozen=True)
+class Marginals:
+    """The marginals of a table of listed keys that are shown, and how they are measured.
+
+    ``sizes`` says how many keys each dimension has. ``kinds`` are the sets of dimensions, finest
+    first, the total last. Weights are precisions if ``power`` is 1: those of Gaussian noise are
+    divided. If it is 2, weights are shares of epsilon, and precisions are their squares.
+    """
+
+    sizes: tuple[int, ...]
+    kinds: tuple[Shape, ...]
+    power: int = 2
+
+    @cached_property
+    def residuals(self) -> list[Shape]:
+        """The sets of dimensions that some kind refines."""
+        below = {
+            one
+            for kind in self.kinds
+            for one in itertools.product(*((0, 1)[: k + 1] for k in kind))
+        }
+        return sorted(below)
+
+    @cached_property
+    def _tables(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Matrices: from the precisions of kinds to those of residuals, and from the variances of
+        residuals to those of cells of kinds."""
+        told = np.zeros((len(self.residuals), len(self.kinds)))
+        spread = np.zeros((len(self.kinds), len(self.residuals)))
+        for a, inner in enumerate(self.residuals):
+            own = math.prod(1 - 1 / n for n, k in zip(self.sizes, inner, strict=True) if k)
+            for b, outer in enumerate(self.kinds):
+                if all(i <= o for i, o in zip(inner, outer, strict=True)):
+                    more = self.cells_between(inner, outer)
+                    told[a, b], spread[b, a] = 1 / more, own / more**2
+        return told, spread
+
+    def cells_between(self, inner: Shape, outer: Shape) -> int:
+        """How many cells of ``outer`` a cell of ``inner`` has."""
+        triples = zip(self.sizes, inner, outer, strict=True)
+        return math.prod(n for n, i, o in triples if o and not i)
+
+    def precisions(self, weights: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+        """The precision of each residual, if kinds have these precisions."""
+        found: NDArray[np.float64] = self._tables[0] @ np.asarray(weights, dtype=np.float64)
+        return found
+
+    def variances(self, weights: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+        """The variance of a cell of each kind after least squares, from the precisions of kinds;
+        inf where nothing tells a residual."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            spread = self._tables[1] / self.precisions(weights)
+        return np.where(self._tables[1] > 0, spread, 0.0).sum(axis=1)
+
+    def error(self, weights: NDArray[np.float64]) -> float:
+        """The root mean square over kinds of the error of a cell, in errors of one kind that is
+        measured alone with the whole budget."""
+        return math.sqrt(float(self.variances(weights**self.power).mean()))
+
+    @cached_property
+    def weights(self) -> tuple[Fraction, ...]:
+        """The weights of the kinds with the least error that was found: at least 0, in sum 1."""
+        return _search_marginal_weights(self)
+
+    def largest_shares(self, weights: Sequence[float]) -> NDArray[np.float64]:
+        """The largest share that the noise of one measured cell has in the variance of a cell of
+        each kind; ``weights`` are precisions."""
+        told, variance, k = self.precisions(weights), self.variances(weights), len(self.sizes)
+        place = {one: a for a, one in enumerate(self.residuals)}
+        out = np.zeros(len(self.kinds))
+        for b, outer in enumerate(self.kinds):
+            for c, other in enumerate(self.kinds):
+                if not weights[c]:
+                    continue
+                both = tuple(map(min, outer, other))
+                # coefficients by which dimensions of both have the same key, axis by axis
+                factor = np.zeros((2,) * k)
+                for inner in itertools.product(*((0, 1)[: x + 1] for x in both)):
+                    more = self.cells_between(inner, outer) * self.cells_between(inner, other)
+                    factor[inner] = weights[c] / told[place[inner]] / more
+                for axis, n in enumerate(self.sizes):
+                    if both[axis]:
+                        none, one = np.take(factor, 0, axis), np.take(factor, 1, axis)
+                        factor = np.stack([none - one / n, none + one * (1 - 1 / n)], axis)
+                own = float(np.abs(factor).max()) ** 2 / weights[c]
+                out[b] = max(out[b], own / variance[b])
+        return np.minimum(out, 1.0)
+
+    def consistent(
+        self, measured: Mapping[Shape, Wholes], precision: Mapping[Shape, float]
+    ) -> dict[Shape, Wholes]:
+        """Whole numbers at all cells of every kind that add up along every dimension.
+
+        ``measured`` has numbers in the shape of the sizes, 1 where a dimension is rolled up. The
+        result is least squares, rounded: running sums are rounded to whole numbers, and a cell is a
+        difference of these, so that each kind is off by about the same.
+        """
+        full = tuple(1 for _ in self.sizes)
+        base: Wholes = measured.get(full, np.zeros(self.sizes, dtype=np.int64))
+        apart = {
+            kind: (numbers - _sums_over(base, full, kind)).astype(np.float64)
+            for kind, numbers in measured.items()
+        }
+        told = dict(
+            zip(self.residuals, self.precisions([precision.get(k, 0.0) for k in self.kinds]),
+                strict=True)
+        )  # fmt: skip
+        found = np.zeros(self.sizes)
+        for inner in self.residuals:
+            if any(n == 1 for n, k in zip(self.sizes, inner, strict=True) if k):
+                continue  # a dimension with one key has no residual
+            own = np.zeros(tuple(n if k else 1 for n, k in zip(self.sizes, inner, strict=True)))
+            for outer, numbers in apart.items():
+                if all(i <= o for i, o in zip(inner, outer, strict=True)):
+                    share = precision[outer] / self.cells_between(inner, outer)
+                    own += share * _sums_over(numbers, outer, inner)
+            for axis, k in enumerate(inner):
+                if k:
+                    own -= own.mean(axis=axis, keepdims=True)
+            found += own / told[inner] / self.cells_between(inner, full)
+        whole = base + _rounded_cells(found)
+        return {kind: shortest(_sums_over(whole, full, kind)) for kind in self.kinds}
+
+    def rounding(self) -> NDArray[np.float64]:
+        """The variance of what rounding adds to a cell of each kind: a difference of one running
+        sum for each side of the cell, each off by a fraction that is about uniform."""
+        return np.array([2.0 ** sum(kind) / 12 for kind in self.kinds])
+
+
+def _sums_over(numbers: NDArray[Any], outer: Shape, inner: Shape) -> NDArray[Any]:
+    """Sums over the dimensions of ``outer`` that ``inner`` rolls up."""
+    axes = tuple(axis for axis, (o, i) in enumerate(zip(outer, inner, strict=True)) if o and not i)
+    return numbers.sum(axis=axes, keepdims=True) if axes else numbers
+
+
+def _rounded_cells(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+    running = numbers
+    for axis in range(numbers.ndim):
+        running = np.cumsum(running, axis=axis)
+    out = np.rint(running).astype(np.int64)
+    for axis in range(numbers.ndim):
+        out = np.diff(out, axis=axis, prepend=0)
+    return out
+
+
+@lru_cache(maxsize=64)
+def _search_marginal_weights(shown: Marginals) -> tuple[Fraction, ...]:
+    """Change one weight after the other as long as that helps, from several starts."""
+    n = len(shown.kinds)
+    best, least = np.zeros(n), math.inf
+    for first in (0.0, 0.3, 0.6):  # more for the finest kind, of which all others are sums
+        weights = np.full(n, (1 - first) / n)
+        weights[0] += first
+        weights, error = _descend(shown, weights)
+        if error < least * (1 - 1e-9):
+            best, least = weights, error
+    if shown.power == 1:  # few different weights, each of which has a table of noise
+        some = best > best.max() / 64
+        steps = np.round(STEPS_OF_TWO * np.log2(best[some] / best.max())) / STEPS_OF_TWO
+        units = np.zeros(n, dtype=np.int64)
+        units[some] = np.rint(MARGINAL_GRID * 2.0**steps)
+        return tuple(Fraction(int(one), int(units.sum())) for one in units)
+    units = np.maximum(np.floor(best * MARGINAL_GRID), best > 0).astype(np.int64)
+    units[0] += max(0, int(best[0] <= 0))
+    units[np.argmax(units)] += MARGINAL_GRID - units.sum()
+    return tuple(Fraction(one, MARGINAL_GRID) for one in units.tolist())
+
+
+def _descend(shown: Marginals, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    error, factor = shown.error(weights), 2.0
+    for _ in range(ROUNDS_OF_STEPS):
+        before = error
+        for place in range(len(weights)):
+            for way in (factor, 1 / factor, 0.0):
+                tried = weights.copy()
+                tried[place] *= way
+                if tried.sum() <= 0:
+                    continue
+                tried /= tried.sum()
+                found = shown.error(tried)
+                if found < error:
+                    weights, error = tried, found
+        if error > before * (1 - 1e-4):
+            if factor < 1.05:
+                break
+            factor = math.sqrt(factor)
+    return weights, error

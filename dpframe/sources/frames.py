@@ -366,7 +366,7 @@ SHOWN = 80
 def key_table(keys: Any, hierarchy: Hierarchy) -> pa.Table:
     """The keys, one per row: typed keys keep their type, Python objects are read as text."""
     names = hierarchy.source_columns
-    present = _column_names(keys)
+    present = column_names(keys)
     if present is not None:
         missing = [name for name in names if name not in present]
         if missing:
@@ -401,7 +401,7 @@ def _name_columns(names: Sequence[str]) -> str:
     return ("column " if len(names) == 1 else "columns ") + ", ".join(map(repr, names))
 
 
-def _column_names(keys: Any) -> list[object] | None:
+def column_names(keys: Any) -> list[object] | None:
     """Names of the columns of a frame; None for any other object."""
     module = package_of(keys)
     if isinstance(keys, pa.Table | pa.RecordBatch):

@@ -7,6 +7,8 @@ private.
 from __future__ import annotations
 
 import hashlib
+import math
+from collections.abc import Mapping, Sized
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -19,15 +21,22 @@ from numpy.typing import NDArray
 from dpframe import _duck
 from dpframe.budget import PrivacyUnit
 from dpframe.common.texts import ascending_order, identifier
-from dpframe.counts import CountTree, ListedNodes, python_integers
-from dpframe.errors import ColumnError, ParameterError
+from dpframe.counts import CountTree, ListedCells, ListedNodes, python_integers
+from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, columns
 from dpframe.hierarchy._base import ROOT, has_zone
 from dpframe.hierarchy._date import Date
 from dpframe.hierarchy._types import REAL
 from dpframe.periods import is_written, read_unit_period
 from dpframe.sources.cell_leaves import keyed_sql
-from dpframe.sources.frames import MOST, key_table, quote_key
+from dpframe.sources.frames import (
+    MOST,
+    arrow_table,
+    column_names,
+    key_table,
+    quote_key,
+    require_columns,
+)
 from dpframe.sources.objects import readable_table
 from dpframe.sources.rollup_statement import rollup_statement, source_sql
 from dpframe.sources.source_relations import level_and_user_types
@@ -86,6 +95,83 @@ def listed_nodes(keys: object, hierarchy: Hierarchy) -> ListedNodes:
             f"fewer keys: at most {MOST} nodes."
         )
     return _make_listed_nodes(tree, rest=_has_listed_children(tree))
+
+
+LARGEST_CUBE = 1_000_000
+"""Most cells of listed keys: of all dimensions, and of all kinds that are shown."""
+
+
+def listed_cells(keys: object, cells: Hierarchy) -> ListedCells:
+    """The cells of the keys of each dimension.
+
+    Parameters
+    ----------
+    keys
+        A mapping from the column of each dimension to its keys, as for `listed_nodes`; a list of
+        such keys, in the order of the dimensions; or a frame, of which each column has the keys of
+        a dimension, in any order, repeated or missing.
+
+    Raises
+    ------
+    ParameterError
+        If a dimension has no keys, or several levels; if a key is malformed or repeats; if there
+        are more than a million cells.
+    ParameterTypeError
+        If ``keys`` is no mapping and no list.
+    """
+    columns = [",".join(one.source_columns) for one in cells.dimensions]
+    example = "keys={" + ", ".join(f"{column!r}: [...]" for column in columns) + "}"
+    for one in cells.dimensions:
+        if one.height > 1:
+            raise ParameterError(
+                f"keys needs hierarchies of one level; {one.spec} has {one.height}."
+            )
+    if column_names(keys) is not None:
+        given = _values_by_column(keys, cells)
+    elif isinstance(keys, Mapping):
+        given = {str(column): own for column, own in keys.items()}
+    elif isinstance(keys, list) and not any(isinstance(own, tuple | str) for own in keys):
+        if len(keys) != len(columns):
+            raise ParameterError(f"keys has {len(keys)} lists for {len(columns)} dimensions.")
+        given = dict(zip(columns, keys, strict=True))
+    else:
+        raise ParameterTypeError(f"keys must be {example}; got {type(keys).__name__}.")
+    if sorted(given) != sorted(columns):
+        wrong = sorted(set(given) ^ set(columns))[0]
+        what = "lacks" if wrong in columns else "names"
+        raise ParameterError(f"keys {what} {wrong!r}. Pass {example}.")
+    axes = []
+    for column, one in zip(columns, cells.dimensions, strict=True):
+        own = given[column]
+        if isinstance(own, Sized) and not len(own):
+            raise ParameterError(f"keys[{column!r}] is empty. List its values.")
+        axes.append(listed_nodes(own, one))
+    sizes = [len(axis.level) - 1 for axis in axes]
+    shown = sum(
+        math.prod(n for n, k in zip(sizes, kind, strict=True) if k) for kind in cells.kind_order
+    )
+    if max(shown, finest := math.prod(sizes)) > LARGEST_CUBE:
+        raise ParameterError(
+            f"keys makes {' x '.join(f'{n:,}' for n in sizes)}, so {max(shown, finest):,} cells: "
+            f"list fewer, at most {LARGEST_CUBE:,}."
+        )
+    names = ",".join(axis.name for axis in axes)
+    name = hashlib.sha256(f"{len(axes)} dimensions;{names}".encode()).hexdigest()
+    return ListedCells(axes=tuple(axes), name=name)
+
+
+def _values_by_column(keys: object, cells: Hierarchy) -> dict[str, object]:
+    """The different values of each column of a frame, without missing ones."""
+    require_columns(cells.source_columns, tuple(map(str, column_names(keys) or ())))
+    table = arrow_table(keys, cells.source_columns)
+    return {name: pc.unique(table[name]).drop_null() for name in cells.source_columns}
+
+
+def listed_keys(keys: object, hierarchy: Hierarchy) -> ListedNodes | ListedCells:
+    """The nodes of keys of one hierarchy, or the cells of keys of several."""
+    if hierarchy.has_cells:
+        return listed_cells(keys, hierarchy)
+    return listed_nodes(keys, hierarchy)
 
 
 def _expand_dates(table: pa.Table, hierarchy: Hierarchy) -> pa.Table:
@@ -220,11 +306,18 @@ def _hash_nodes(
     return digest.hexdigest()
 
 
-def check_key_types(listed: ListedNodes, hierarchy: Hierarchy, types: tuple[str, ...]) -> None:
+def check_key_types(
+    listed: ListedNodes | ListedCells, hierarchy: Hierarchy, types: tuple[str, ...]
+) -> None:
     """Raise ColumnError for a key that no value of its column can have; ``types`` are DuckDB's.
 
     Only the kind ``columns`` keeps the types of columns; other kinds read keys and values alike.
     """
+    if isinstance(listed, ListedCells):
+        each = zip(listed.axes, hierarchy.dimensions, hierarchy.by_dimension(types), strict=True)
+        for axis, one, own in each:
+            check_key_types(axis, one, own)
+        return
     if hierarchy.kind != "columns":
         return
     for level, (column, kind) in enumerate(zip(hierarchy.source_columns, types, strict=True), 1):

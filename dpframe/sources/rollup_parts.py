@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -17,6 +17,7 @@ from dpframe.counts import (
     Counts,
     CountTree,
     Ints,
+    ListedCells,
     ListedNodes,
     Wholes,
     python_integers,
@@ -463,7 +464,7 @@ def measure_parts(
     band: int,
     vectors: Sequence[Vector],
     *,
-    listed: ListedNodes | None = None,
+    listed: ListedNodes | ListedCells | None = None,
     progress: bool = False,
 ) -> MeasuredParts:
     """The counts that a rollup starts from. Private. ``vectors`` are those whose bounds are known.
@@ -476,7 +477,13 @@ def measure_parts(
         sums[ROWS] = Summand(kind="row")  # the counts are of the measure that decides
     counts: Counts
     rows = list[KeyRows]()
-    if unit.user is not None and listed is not None:
+    if isinstance(listed, ListedCells):
+        if is_spark(source):
+            raise ParameterError("keys of cells are not counted by Spark. Pass frame.toArrow().")
+        types = _hierarchy_column_types(source, hierarchy, unit)
+        check_key_types(listed, hierarchy, types)
+        counts, sums = replace(listed.counts, types=types), None
+    elif unit.user is not None and listed is not None:
         counts = _empty_listed_tree(source, hierarchy, unit, listed)
     else:
         counts = exact_counts(
@@ -587,9 +594,11 @@ def _hierarchy_column_types(
 
         found = check_spark(source, hierarchy, unit).types
         return tuple(found[c] for c in hierarchy.source_columns)
-    with open_source(source, [*hierarchy.source_columns, str(unit.user)]) as relation:
+    users = [] if unit.user is None else [unit.user]
+    with open_source(source, [*hierarchy.source_columns, *users]) as relation:
         seen = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
     types = tuple(seen[c] for c in hierarchy.source_columns)
     hierarchy.check_types(types)
-    check_writable(str(unit.user), seen[str(unit.user)])
+    for user in users:
+        check_writable(user, seen[user])
     return types

@@ -64,6 +64,7 @@ from numpy.typing import NDArray
 from dpframe._duck import VIEW
 from dpframe.budget import PrivacyUnit
 from dpframe.common.texts import ascending_order, literal
+from dpframe.counts import ListedCells
 from dpframe.hierarchy import Hierarchy, Kind
 from dpframe.hierarchy._base import level_key_sql, pack_key
 from dpframe.measures.measure import GRID, Distinct, Vector
@@ -352,7 +353,37 @@ def leaf_places_ctes(hierarchy: Hierarchy, types: tuple[str, ...], nodes: Public
     return node_places_ctes(hierarchy, types, nodes)
 
 
+def _listed_cells_ctes(cells: Hierarchy, types: tuple[str, ...], listed: ListedCells) -> list[str]:
+    """The CTEs up to ``leaves``: the part of a row follows from the numbers of its keys."""
+    parts, joins, part, stride = list[str](), list[str](), ["1"], 1
+    for d, (one, own, axis) in reversed(
+        [*enumerate(zip(cells.dimensions, cells.by_dimension(types), listed.axes, strict=True), 1)]
+    ):
+        here = slice(sum(o.key_width for o in cells.dimensions[: d - 1]), None)
+        names, keys = finest_columns(one), finest_columns(cells)[here]
+        shown = ", ".join(f"{key} AS {name}" for key, name in zip(keys, names, strict=False))
+        parts += [
+            f"keyed_{d} AS (SELECT DISTINCT {shown} FROM keyed)",
+            f"chosen_{d} AS ({chosen_nodes(one, axis)})",
+            f"leaves_{d} AS ({leaves_among(one, own, axis, names, f'keyed_{d}', f'chosen_{d}')})",
+        ]
+        pairs = zip(keys, names, strict=False)
+        on = " AND ".join(f"keyed.{key} IS NOT DISTINCT FROM l{d}.{name}" for key, name in pairs)
+        joins.append(f"JOIN leaves_{d} AS l{d} ON {on}")
+        part.append(f"(l{d}.n1 - 1) * {stride}")  # place 0 is the root
+        stride *= len(axis.level) - 1
+    every = ", ".join(finest_columns(cells))
+    chosen = ", ".join(f"keyed.{name} AS {name}" for name in finest_columns(cells))
+    return [
+        *parts,
+        f"leaves AS (SELECT {chosen}, coalesce({' + '.join(part)}, 0) AS part "
+        f"FROM (SELECT DISTINCT {every} FROM keyed) AS keyed {' '.join(joins)})",
+    ]
+
+
 def _segment_ctes(cells: Hierarchy, types: tuple[str, ...], nodes: PublicNodes) -> list[str]:
+    if isinstance(nodes, ListedCells):
+        return _listed_cells_ctes(cells, types, nodes)
     kinds = [(0,) * len(cells.dimensions), *reversed(cells.kind_order)]
     depth = np.array([kinds[level] for level in nodes.level.tolist()], dtype=np.int64)
     parts, joins, places, start = list[str](), list[str](), list[list[int]](), 0
@@ -465,7 +496,8 @@ def user_rows_statement(
     row, or if ``grouped`` a list ``held`` of the parts and values of each user."""
     values = {name: one.sql for name, one in vector_summands(vectors, by_user=True).items()}
     parts = _placed_ctes(hierarchy, unit, values, nodes, types=types, user_type=user_type)
-    joined = f"{keyed_leaves_join(hierarchy, nodes)} WHERE {some}"
+    listed = " AND part > 0" * isinstance(nodes, ListedCells)
+    joined = f"{keyed_leaves_join(hierarchy, nodes)} WHERE ({some}){listed}"
     kept = ["part::UINTEGER AS part", *values]
     if not grouped:
         return f"WITH {', '.join(parts)} SELECT u, {', '.join(kept)} FROM {joined}"

@@ -400,6 +400,8 @@ def rollup_facts(receipt: Receipt, proof: Proof) -> Facts:
     yield from measures_facts(receipt, measures[0])
     if listed:
         yield from ((name, None) for name in ("threshold", "noise", "selection"))
+    if listed and "dimensions" in receipt:  # whole cells, which overlap
+        yield "adds_up", False
     for epsilon, selection in selections:
         yield from _selecting_facts(receipt, selection, epsilon)
 
@@ -551,6 +553,21 @@ def _noise_list_facts(
         yield from _estimate_facts((*path, number), facts, one, wanted[one["of"]])
 
 
+def _table_list_facts(path: Path, told: object, tables: Sequence[tuple[Law, int]]) -> Facts:
+    """The tables of all kinds of cells, by level: as many of each as in the proof."""
+    left = [law for law, times in tables for _ in range(times)]
+    check_claim(
+        isinstance(told, dict) and len(told) == len(left),
+        f"{path[1]!r} has not the noise of {len(left)} kinds of cells",
+    )
+    assert isinstance(told, dict)
+    for name, one in told.items():
+        end = one.get("highest") if isinstance(one, dict) else None
+        law = next((law for law in left if law.highest == end), left[0])
+        left.remove(law)
+        yield from table_facts((*path, name), law)
+
+
 def _estimate_facts(
     path: Path, facts: Mapping[str, Any], estimate: Mapping[str, Any], draw: MeasureDraw
 ) -> Facts:
@@ -567,6 +584,9 @@ def _estimate_facts(
     if draw.of == "distinct":
         assert draw.scale is not None
         yield from scale_facts((*path, "law"), draw.scale)
+        return
+    if draw.tables:
+        yield from _table_list_facts((*path, "laws"), estimate.get("laws"), draw.tables)
         return
     scales = estimate.get("scales")
     if not isinstance(scales, dict) or "parts" not in scales:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -406,6 +406,14 @@ class MeasureDraw:
     epsilon: Fraction | None = None
     delta: Fraction = Fraction(0)
     table: Law | None = None
+    tables: tuple[tuple[Law, int], ...] = ()
+
+    @property
+    def laws(self) -> Sequence[tuple[Law, int]]:
+        """The tables of the draw, each with the number of counts that have it."""
+        if self.table is None or self.moved is None:
+            return self.tables
+        return [(self.table, self.moved)]
 
     @property
     def loss(self) -> Fraction:
@@ -424,10 +432,9 @@ def bound_measures_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> De
     check_loss("measures", loss, epsilon)
     bound, said = Fraction(0), list[ProofStep]()
     for each in drawn:
-        if each.table is not None:
-            assert each.moved is not None
+        if each.laws:
             own = min(each.delta, enough)
-            bound += composed_bound([(each.table, each.moved)], each.loss, own)
+            bound += composed_bound(each.laws, each.loss, own)
         said.append(ProofStep(_draw_sentence(each), f"{MEASURES}, {POINT_TEXTS[each.of]}"))
     whole = ProofStep(
         f"all measures lose at most {float(loss):.9g} together", f"{MEASURES}, after 7"
@@ -447,7 +454,7 @@ def _draw_sentence(each: MeasureDraw) -> str:
     what = f"{each.measure}, {each.of}: loses {float(each.loss):.9g}"
     if each.moved is None:
         return f"{what}, by a scale that follows from the bounds that are found"
-    if each.table is not None:
+    if each.laws:
         return f"{what}, as {each.moved} counts that move by one"
     assert each.scale is not None
     return f"{what}, moves by {each.moved} at scale {float(each.scale):.9g}"
@@ -490,9 +497,14 @@ def _read_draw(proof: Proof, told: Any, height: int) -> MeasureDraw:
             f"a draw must name a measure, and 'of' one of {', '.join(DRAW_FIELDS)}"
         )
     noise = set(told) - DRAW_FIELDS[kind] - {"measure", "of"}
-    part = proof.of(told)
+    part, tables = proof.of(told), list[tuple[Law, int]]()
     if kind in VALUED and all(told.get(each) is None for each in DRAW_FIELDS[kind]):
         moved, wanted = None, {"epsilon"}
+    elif kind == "rows" and "tables" in told:
+        tables = _tables_of_kinds(part)
+        moved, wanted = sum(times for _, times in tables), {"tables", "epsilon", "delta"}
+        if _move_of_draw(part, kind, height) != 1:
+            raise BrokenProofError("tables need counts that move by one each")
     elif kind == "distinct" and "table" in told:
         moved, wanted = _move_of_draw(part, kind, height), {"table", "epsilon", "delta"}
         if told.get("singly") is not True:
@@ -510,7 +522,20 @@ def _read_draw(proof: Proof, told: Any, height: int) -> MeasureDraw:
         epsilon=positive_number(told["epsilon"], "epsilon") if "epsilon" in wanted else None,
         delta=zero_or_positive(told.get("delta", 0), "delta"),
         table=part.law("table") if "table" in wanted else None,
+        tables=tuple(tables),
     )
+
+
+def _tables_of_kinds(part: Proof) -> list[tuple[Law, int]]:
+    """The tables of a count of listed cells, each with the number of kinds of cells that have it:
+    a record moves one count of a kind."""
+    tables = []
+    for told in part.entries("tables", "tables of kinds"):
+        one = part.of(told) if isinstance(told, dict) and set(told) == {"table", "times"} else None
+        if one is None:
+            raise BrokenProofError("a table of kinds must have 'table' and 'times', and no more")
+        tables.append((one.law("table"), one.whole_number("times", 1)))
+    return tables
 
 
 def _move_of_draw(part: Proof, kind: str, height: int) -> int:

@@ -39,7 +39,7 @@ from dpframe.doors.cli.output import (
 )
 from dpframe.doors.warehouse import PLANNED, plan_series
 from dpframe.errors import ParameterError
-from dpframe.hierarchy import as_hierarchy
+from dpframe.hierarchy import as_hierarchies, as_hierarchy
 from dpframe.ledger import Ledger, chosen_ledger
 from dpframe.periods import period_from_option
 from dpframe.postprocess.shown_nodes import flat_frame
@@ -287,7 +287,8 @@ def _keys_from_file(name: str, given: str, options: argparse.Namespace) -> objec
     """Return the keys in a file, as values of the hierarchy's columns; or "domain" unchanged."""
     if given == "domain":
         return given
-    hierarchy = as_hierarchy(getattr(options, "by", None) or options.hierarchy)
+    by = getattr(options, "by", None)
+    hierarchy = as_hierarchies(by, "by") if by else as_hierarchy(options.hierarchy)
     if not given.lower().endswith((*PARQUET, *SEPARATORS)):
         columns = ", ".join(hierarchy.source_columns)
         raise ParameterError(

@@ -306,11 +306,20 @@ def coarser_rows(asked: GateQuestion, finer: pa.Table, name: str) -> pa.Table:
 def _use_lists(data: DataSet, planning: dict[str, Any]) -> None:
     """Put a public list in the place of its name; no other text names keys, such as a file."""
     keys = planning.get("keys")
-    if isinstance(keys, str) and keys != "domain":
-        if keys not in data.keys:
-            hint = argument_hint(keys, [*data.keys]) if data.keys else " List them in the call."
-            raise ParameterError(f"keys ({keys!r}) is no list of {data.name!r}.{hint}")
-        planning["keys"] = data.keys[keys]
+    if isinstance(keys, Mapping):
+        planning["keys"] = {column: _listed_values(data, own) for column, own in keys.items()}
+    elif keys is not None:
+        planning["keys"] = _listed_values(data, keys)
+
+
+def _listed_values(data: DataSet, keys: object) -> Any:
+    """Keys, or the public list of a name."""
+    if not isinstance(keys, str) or keys == "domain":
+        return keys
+    if keys not in data.keys:
+        hint = argument_hint(keys, [*data.keys]) if data.keys else " List them in the call."
+        raise ParameterError(f"keys ({keys!r}) is no list of {data.name!r}.{hint}")
+    return data.keys[keys]
 
 
 def _bound_weight(data: DataSet, planning: dict[str, Any]) -> None:

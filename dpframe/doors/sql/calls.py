@@ -28,10 +28,10 @@ from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.question import Question
 from dpframe.asking.release import DataScope, Release, make_release, replay_of_stored
 from dpframe.common.texts import identifier
-from dpframe.counts import ListedNodes
+from dpframe.counts import ListedCells, ListedNodes
 from dpframe.doors.result_methods import change
 from dpframe.errors import ParameterError, ParameterTypeError, SourceError
-from dpframe.hierarchy import Hierarchy, as_hierarchy
+from dpframe.hierarchy import Hierarchy, as_hierarchies, as_hierarchy
 from dpframe.ledger import Ledger
 from dpframe.ledger.history import period_in
 from dpframe.noise import replaced_by
@@ -41,7 +41,7 @@ from dpframe.questions.synthesize.generator import Generator
 from dpframe.sources import sql_tables
 from dpframe.sources import sql_tables as sql_sources
 from dpframe.sources.frames import require_columns
-from dpframe.sources.keys import DOMAIN, listed_counts, listed_nodes
+from dpframe.sources.keys import DOMAIN, listed_counts, listed_keys
 from dpframe.sources.rollup_statement import counts_of
 from dpframe.sources.source_relations import PeriodReading, canonical
 from dpframe.sources.sql_tables import SqlSource, table_source
@@ -61,7 +61,7 @@ class Session:
     ledger: Ledger | None
     kept: DuckDBPyConnection | None = None
     receipts: list[tuple[Receipt, str]] = field(default_factory=list)
-    listed: dict[str, ListedNodes] = field(default_factory=dict)
+    listed: dict[str, ListedNodes | ListedCells] = field(default_factory=dict)
 
     def open_connection(self) -> DuckDBPyConnection:
         """Return the connection; SourceError if it is closed."""
@@ -151,13 +151,14 @@ def macro_arguments(
     listed = named.pop("keys") if _lists_nodes(question) and "keys" in named else None
     arguments = {name: as_json_types(value) for name, value in named.items() if value is not None}
     if listed is not None:
-        hierarchy = as_hierarchy(arguments.get(question.subject))
+        several = question.subject == "by"
+        hierarchy = (as_hierarchies if several else as_hierarchy)(arguments.get(question.subject))
         keys = _decimals_as_floats(listed)
         if isinstance(keys, str) and keys != DOMAIN:
             keys = _keys_in_table(keys, hierarchy, session, path)
         if isinstance(keys, list) and keys and all(isinstance(key, dict) for key in keys):
             keys = pa.Table.from_pylist(keys)
-        nodes = listed_nodes(keys, hierarchy)
+        nodes = listed_keys(keys, hierarchy)
         session.listed[nodes.name] = nodes
         arguments["keys"] = nodes.name
     return arguments

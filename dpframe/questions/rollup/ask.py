@@ -23,7 +23,7 @@ from dpframe.asking.measure_texts import measures_from
 from dpframe.asking.question import Question, make_explain
 from dpframe.budget import AT_MOST, Budget, ItemsUnit, PrivacyUnit, as_float
 from dpframe.common.calls import known_arguments, shown_value
-from dpframe.counts import ListedNodes
+from dpframe.counts import ListedCells, ListedNodes
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchies
 from dpframe.measures.measure import AUTO, Measure
@@ -34,7 +34,7 @@ from dpframe.questions.rollup.rollup_numbers import RollupRequest
 from dpframe.questions.rollup.rounds import RoundsSelection, by_rounds, rounds_unit
 from dpframe.sources.exact_trees import check_readable
 from dpframe.sources.frames import is_spark, require_columns
-from dpframe.sources.keys import listed_nodes
+from dpframe.sources.keys import listed_keys
 from dpframe.sources.rollup_parts import (
     check_value_columns,
     column_types,
@@ -91,14 +91,13 @@ def rollup_request(given: CallArguments) -> RollupRequest:
             "leave contribution out."
         )
     keys = given["keys"]
-    if keys is not None and hierarchy.has_cells:
-        raise ParameterError(_listed_cells_refusal(hierarchy))
-    listed = (
-        keys if keys is None or isinstance(keys, ListedNodes) else listed_nodes(keys, hierarchy)
-    )
+    known = keys is None or isinstance(keys, ListedNodes | ListedCells)
+    listed = keys if known else listed_keys(keys, hierarchy)
     if listed is not None:
         _refuse_selection_arguments(given)
     measures = _rollup_measures(given["measures"], hierarchy, user)
+    if isinstance(listed, ListedCells):
+        _refuse_uncounted_measures(measures)
     heavy = None if given["heavy"] is None else _selecting_measure(given["heavy"], measures)
     unit, against = PrivacyUnit(user=user), _need_of_shares(given, hierarchy, listed, measures)
     if user is not None and way != "share" and not against:
@@ -156,7 +155,7 @@ SHARES_ONLY = ("threshold", "heavy")
 def _need_of_shares(
     given: CallArguments,
     hierarchy: Hierarchy,
-    listed: ListedNodes | None,
+    listed: ListedNodes | ListedCells | None,
     measures: Mapping[str, Measure],
 ) -> str:
     """Return what in a call needs shares, empty if nothing does; ParameterError with "items".
@@ -166,7 +165,7 @@ def _need_of_shares(
     """
     names = [name for name in SHARES_ONLY if given[name] is not None]
     names += ["keys"] * (listed is not None)
-    if hierarchy.has_cells:
+    if hierarchy.has_cells and listed is None:
         names += [f"{m.spec} of cells" for m in measures.values() if not by_rounds(m)]
     if given["contribution"] == "items" and names:
         raise ParameterError(
@@ -176,16 +175,11 @@ def _need_of_shares(
     return names[0] if names else ""
 
 
-def _listed_cells_refusal(cells: Hierarchy) -> str:
-    """The message that refuses keys for cells.
-
-    The finest rows of one hierarchy of columns are disjoint, and add up to rows by any of its
-    columns.
-    """
-    instead = "Leave keys out, or list keys of one hierarchy."
-    if all(one.kind == "columns" for one in cells.dimensions):
-        instead = f"Pass by={list(cells.source_columns)!r} with keys, or leave keys out."
-    return f"keys does not go with several hierarchies at once ({cells.spec!r}). {instead}"
+def _refuse_uncounted_measures(measures: Mapping[str, Measure]) -> None:
+    """Refuse the measures that have no numbers for listed cells."""
+    for name, measure in measures.items():
+        if measure.kind == "distinct" or measure.is_binned:
+            raise ParameterError(f"measure {name!r}: keys of cells go with counts, sums and means.")
 
 
 def _refuse_selection_arguments(given: CallArguments) -> None:
@@ -198,10 +192,12 @@ def _refuse_selection_arguments(given: CallArguments) -> None:
             )
 
 
-def _rollup_delta(delta: object, listed: ListedNodes | None) -> float:
+def _rollup_delta(delta: object, listed: ListedNodes | ListedCells | None) -> float:
     """Delta: 0 with listed keys, whatever is passed, else above 0, because it is private which keys
     occur."""
     nothing = delta is None or as_float(delta) == 0
+    if isinstance(listed, ListedCells):
+        return 0.0 if nothing else budget_amount("delta", delta, *DELTA, DELTA_ADVICE)
     if listed is not None:
         if not nothing:
             budget_amount("delta", delta, *DELTA, DELTA_ADVICE)
@@ -301,7 +297,7 @@ def count(source: object, plan: RollupPlan, progress: bool) -> MechanismInput[Me
         plan.asked.selection_unit,
         plan.band,
         plan.vectors,
-        listed=plan.listed_keys,
+        listed=plan.asked.listed,
         progress=progress,
     )
     return MechanismInput(private, (*private.counts.types, *read))

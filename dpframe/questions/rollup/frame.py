@@ -193,7 +193,7 @@ def rollup_notices(plan: RollupNumbers, noisy: NoisyRollup, frame: pd.DataFrame)
         return []
     total, names = frame[totals[0] : totals[0] + 1], plan.hierarchy.level_names
     fewest = {name: law.fewest for name, law in plan.binned.items()}
-    if plan.hierarchy.has_cells and noisy.found is None:  # level 0 is the remainder, not a total
+    if plan.hierarchy.has_cells and not plan.whole_cells:  # level 0 is the remainder, not a total
         named = plan.asked.measures.items()
         cells = frame[frame["level"] > 0]
         return [

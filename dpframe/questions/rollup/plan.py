@@ -23,10 +23,12 @@ from dpframe.asking.card import DrawList, Line, Text, hierarchy_lines
 from dpframe.asking.level_plan import cell_facts
 from dpframe.asking.privacy_receipt import Receipt, Sight
 from dpframe.budget import Budget, ItemsUnit
+from dpframe.counts import ListedCells
 from dpframe.errors import BudgetError, ParameterError
 from dpframe.measures.bins import WHOLE_DIGITS, spoken_value
 from dpframe.measures.measure import Measure, bin_vectors_of, distinct_of, searches_of
-from dpframe.mechanisms import rollup
+from dpframe.mechanisms import marginals, rollup
+from dpframe.mechanisms.marginals import TableLaws
 from dpframe.mechanisms.rollup import (
     BinLaw,
     BoundSearch,
@@ -34,7 +36,7 @@ from dpframe.mechanisms.rollup import (
     VectorCharge,
     node_counts,
 )
-from dpframe.postprocess.strategy import PARTS
+from dpframe.postprocess.strategy import PARTS, Marginals
 from dpframe.questions.hhh.checks import HhhArguments as Selecting
 from dpframe.questions.hhh.checks import shares_line
 from dpframe.questions.hhh.selection import Selection, choose_selection
@@ -125,6 +127,16 @@ class RollupPlan(RollupNumbers):
 
     def run(self, counted: rollup.Measurable, /) -> rollup.NoisyRollup:
         """The only noisy step: the selection, then every measure on its parts."""
+        if self.listed_cells is not None:
+            return marginals.run(
+                counted,
+                listed=self.listed_cells,
+                kinds=self.hierarchy.kind_order,
+                paid=self.paid,
+                read=self.read,
+                searching=self.searching,
+                laws=self.laws,
+            )
         return rollup.run(
             counted,
             kinds=self.hierarchy.kind_order,
@@ -174,7 +186,7 @@ class RollupPlan(RollupNumbers):
         facts = facts.with_release_facts({"measures": noise_facts(self, noisy, facts)}, [])
         if noisy.weights:
             weights = {str(at): float(weight) for at, weight in noisy.weights.items() if at >= 0}
-            lines = [] if self.listed_keys is not None else [measured_line(noisy.weights)]
+            lines = [] if self.asked.listed is not None else [measured_line(noisy.weights)]
             facts = facts.with_release_facts({"levels_measured": weights}, lines)
         if (sight := self.sight) is not None:
             nodes = int(np.count_nonzero(frame["level"].to_numpy()))
@@ -240,7 +252,15 @@ def make_rollup_plan(asked: RollupRequest) -> RollupPlan:
             "level_importance divides the epsilon of measures that add up, and none is asked for. "
             "Leave it out."
         )
+    laws: dict[str, TableLaws] = {}
+    if isinstance(asked.listed, ListedCells):
+        counted = {} if by_user else paid
+        kinds = asked.hierarchy.kind_order
+        laws = marginals.laws_of_counts(asked.listed, kinds, counted, delta)
+        if not laws:  # no delta is needed
+            asked = replace(asked, budget=Budget(epsilon=asked.budget.epsilon, delta=0.0))
     return RollupPlan(
+        laws=laws,
         asked=asked,
         selection=selection,
         paid=paid,
@@ -383,15 +403,27 @@ CELL_WORDS = RollupWords(
 )
 
 
+LISTED_WORDS = replace(
+    CELL_WORDS,
+    mechanism="measures kinds of cells, each with its own noise; then all are made to add up",
+    own="one of the finest cells has",
+)
+
+
 def rollup_lines(plan: RollupNumbers) -> list[Line]:
     """The lines of the plan and of the card, all known before the data are read."""
     words = CELL_WORDS if plan.hierarchy.has_cells else NODE_WORDS
+    words = LISTED_WORDS if plan.listed_cells is not None else words
     if plan.asked.by_rounds:
         words = ROUNDS_WORDS
     return [
         plan.guarantee_line,
         Line("mechanism", "rollup", words.mechanism),
-        *hierarchy_lines(plan.hierarchy, adds_up=not plan.asked.by_rounds),
+        *hierarchy_lines(
+            plan.hierarchy,
+            adds_up=not plan.whole_cells,
+            whole=plan.listed_cells is not None,
+        ),
         *([shares_line(why)] if plan.asked.usual and (why := plan.asked.why_shares) else []),
         *_selection_lines(plan, words),
         *_level_lines(plan),
@@ -406,6 +438,13 @@ def rollup_lines(plan: RollupNumbers) -> list[Line]:
 
 def _selection_lines(plan: RollupNumbers, words: RollupWords) -> list[Line]:
     selection = plan.selection
+    if plan.listed_cells is not None:
+        values = " x ".join(f"{n:,}" for n in plan.listed_cells.sizes)
+        meaning = (
+            "listed values; every cell of them is shown, and a record with another value is in no "
+            "row"
+        )
+        return [Line("keys", values, meaning)]
     if selection is None:
         return [
             Line(
@@ -439,7 +478,11 @@ def _selection_lines(plan: RollupNumbers, words: RollupWords) -> list[Line]:
 def _level_lines(plan: RollupNumbers) -> list[Line]:
     """The lines on how important and which levels are measured; if nodes are not listed, on when
     that is decided. No line for cells, or if no measure adds up."""
-    if plan.hierarchy.has_cells or not (plan.paid or plan.searching):
+    if not (plan.paid or plan.searching):
+        return []
+    if plan.marginals is not None:
+        return _kind_lines(plan, plan.marginals)
+    if plan.hierarchy.has_cells:
         return []  # each segment of cells is measured, and nothing above it
     said = plan.asked.written_importance
     lines = [Line("level_importance", said, "how much squared errors count")] * bool(said)
@@ -447,6 +490,22 @@ def _level_lines(plan: RollupNumbers) -> list[Line]:
         return [*lines, measured_line(plan.listed_strategy)]
     told = "by what is shown: what each node has of its own, and upper levels where that pays"
     return [*lines, Line("measured", "decided when nodes are shown", told)]
+
+
+def _kind_lines(plan: RollupNumbers, shown: Marginals) -> list[Line]:
+    """The lines on the kinds of listed cells that get noise."""
+    names = [*reversed(plan.hierarchy.level_names), "everything"]
+    pairs = zip(names, shown.weights, strict=True)
+    parts = [f"{float(weight):.3g} on {name}" for name, weight in pairs if weight]
+    told = [
+        Line(
+            "measured",
+            ", ".join(parts),
+            "parts of the epsilon of each measure; least squares make numbers agree, and tell the "
+            "other kinds",
+        )
+    ]
+    return [*(told if set(plan.asked.measures) - set(plan.laws) else []), *plan.draws.lines]
 
 
 def measured_line(weights: Mapping[int, Fraction]) -> Line:

@@ -28,11 +28,12 @@ from dpframe.asking.card import Draw, DrawList
 from dpframe.asking.level_plan import LevelPlan, cell_columns
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import Budget, ItemsUnit, PrivacyUnit
-from dpframe.counts import ListedNodes
+from dpframe.counts import ListedCells, ListedNodes
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._types import TIMES, WHOLE
 from dpframe.measures.bins import ValueKind
 from dpframe.measures.measure import AT_BOUND_END, BINS_END, Measure, Vector, vectors_of
+from dpframe.mechanisms.marginals import TableLaws, level_keys, listed_marginals
 from dpframe.mechanisms.rollup import (
     BinEstimate,
     BinLaw,
@@ -47,7 +48,7 @@ from dpframe.noise import FINE, law_facts, rounded_up
 from dpframe.postprocess import strategy
 from dpframe.postprocess.joint_noise import half_width
 from dpframe.postprocess.known_noise import BY_VALUE
-from dpframe.postprocess.strategy import PARTS, Importance, level_strategy
+from dpframe.postprocess.strategy import PARTS, Importance, Marginals, level_strategy
 from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_width
 from dpframe.questions.hhh.selection import Selection
 from dpframe.questions.rollup.rounds import RoundsSelection
@@ -64,13 +65,21 @@ def rollup_draws(plan: RollupNumbers) -> DrawList:
     """
     selection = plan.selection
     drawn = [
-        *(each for name, several in plan.paid.items() for each in _vector_draws(name, several)),
+        *(
+            each
+            for name, several in plan.paid.items()
+            for each in (
+                [_table_draws(name, plan.laws[name])]
+                if name in plan.laws
+                else _vector_draws(name, several)
+            )
+        ),
         *(each for name, one in plan.searching.items() for each in _search_draws(name, one)),
         *(_distinct_draw(name, one) for name, one in plan.counts.items()),
         *(each for name, one in plan.binned.items() for each in _bin_draws(name, one)),
     ]
     facts: dict[str, Any] = {"height": plan.height, "drawn": drawn}
-    if plan.hierarchy.has_cells:
+    if plan.hierarchy.has_cells and plan.listed_cells is None:
         facts["segments"] = True
     if plan.read:
         facts["read"] = {name: one.of for name, one in plan.read.items()}
@@ -93,6 +102,15 @@ def rollup_draws(plan: RollupNumbers) -> DrawList:
         }
         steps.append(rest)
     return replace(measures, kind="steps", draws=(test,), facts={"steps": steps})
+
+
+def _table_draws(name: str, laws: TableLaws) -> dict[str, Any]:
+    """The draws of a count of listed cells: a table for each kind that is measured."""
+    tables = [{"table": Draw(law=table), "times": times} for times, table in laws.times]
+    facts = {"unit": 1, "at_most": 1, "tables": tables}
+    return {
+        "measure": name, "of": "rows", **facts, "epsilon": str(laws.epsilon), "delta": laws.delta
+    }  # fmt: skip
 
 
 def _vector_draws(name: str, several: tuple[VectorCharge, ...]) -> Iterator[dict[str, Any]]:
@@ -225,7 +243,7 @@ class RollupRequest:
     budget: Budget
     threshold: float | None = None
     heavy: str | None = None
-    listed: ListedNodes | None = None
+    listed: ListedNodes | ListedCells | None = None
     selection_share: float | None = None
     confidence: float = 0.95
     level_importance: Importance = ()
@@ -295,6 +313,7 @@ class RollupNumbers(LevelPlan[RollupRequest]):
     ``searching``: the measures whose bounds are found first.
     ``counts``: the counts of different values, which do not add up.
     ``binned``: the measures that count values in bins.
+    ``laws``: Gaussian noise of counts of listed cells; other measures of these have Laplace noise.
     """
 
     selection: Selection | RoundsSelection | None
@@ -303,10 +322,27 @@ class RollupNumbers(LevelPlan[RollupRequest]):
     searching: Mapping[str, BoundSearch]
     counts: Mapping[str, DistinctLaw]
     binned: Mapping[str, BinLaw]
+    laws: Mapping[str, TableLaws]
 
     @property
     def listed_keys(self) -> ListedNodes | None:
-        return self.asked.listed
+        return None if isinstance(self.asked.listed, ListedCells) else self.asked.listed
+
+    @property
+    def listed_cells(self) -> ListedCells | None:
+        """The cells of listed keys of several hierarchies."""
+        return self.asked.listed if isinstance(self.asked.listed, ListedCells) else None
+
+    @property
+    def marginals(self) -> Marginals | None:
+        """The kinds of listed cells, and how they are measured."""
+        cells = self.listed_cells
+        return None if cells is None else listed_marginals(cells, self.hierarchy.kind_order)
+
+    @property
+    def whole_cells(self) -> bool:
+        """Whether numbers are of whole nodes or cells, which overlap."""
+        return self.asked.by_rounds or self.listed_cells is not None
 
     @cached_property
     def listed_strategy(self) -> Mapping[int, Fraction]:
@@ -390,8 +426,9 @@ class RollupNumbers(LevelPlan[RollupRequest]):
 
     @property
     def delta(self) -> float:
-        """The delta of the selection and of all counts of different values."""
+        """The delta of the selection, of all counts of different values, and of Gaussian noise."""
         own = 0.0 if self.selection is None else self.selection.delta_spent
+        own += sum(law.delta for law in self.laws.values())
         return own + sum(count.delta for count in self.counts.values())
 
     def curve(self, epsilons: Sequence[float]) -> Iterable[tuple[float, float]]:
@@ -399,6 +436,7 @@ class RollupNumbers(LevelPlan[RollupRequest]):
         step = self.budget.epsilon * STEP
         losses = [(losses_of_profile(profile, step), 1) for profile in self._profiles()]
         losses += [_distinct_losses(count, step) for count in self.counts.values()]
+        losses += [(losses_of(t, step), n) for one in self.laws.values() for n, t in one.times]
         return parts_curve(losses, epsilons)
 
     def _profiles(self) -> Iterator[Profile]:
@@ -409,7 +447,9 @@ class RollupNumbers(LevelPlan[RollupRequest]):
         """
         if self.selection is not None:
             yield self.selection.profile
-        for several in self.paid.values():
+        for name, several in self.paid.items():
+            if name in self.laws:
+                continue
             at = 0
             while at < len(several):
                 yield _pure_curve(several[at].epsilon)
@@ -440,6 +480,8 @@ class RollupNumbers(LevelPlan[RollupRequest]):
         return found | {name: self._planned_error(name) for name in self.paid}
 
     def _planned_error(self, name: str) -> float:
+        if name in self.laws:
+            return self._gaussian_error(self.laws[name])
         first = self.paid[self.read[name].of if name in self.read else name][0]
         vector, scale = first.vector, rounded_up(first.vector.most / first.epsilon)
         variance, largest = self._planned_variances
@@ -455,6 +497,9 @@ class RollupNumbers(LevelPlan[RollupRequest]):
         """Variances, and largest shares of one draw in them, of what ``errors`` are of, where noise
         on parts alone would have scale 1."""
         listed, importance = self.listed_keys, self.asked.level_importance
+        if self.marginals is not None:
+            weights = np.array([float(one) ** 2 for one in self.marginals.weights]) / 2
+            return self.marginals.variances(weights), self.marginals.largest_shares(weights)
         if listed is None:
             least = float(strategy.LEAST_IMPORTANT_PARTS if importance else strategy.LEAST_PARTS)
             return np.array([2.0 if self.hierarchy.has_cells else 2 / least**2]), np.ones(1)
@@ -464,6 +509,13 @@ class RollupNumbers(LevelPlan[RollupRequest]):
             counts |= not counts.any()
             return variance[counts], largest[counts]
         return variance, largest
+
+    def _gaussian_error(self, laws: TableLaws) -> float:
+        """The largest half width of a listed cell."""
+        assert self.marginals is not None
+        sds = {at: law.sd for at, law in laws.tables.items()}
+        told = [sds[at] ** -2 if at in sds else 0.0 for at in level_keys(self.marginals)]
+        return deviation_factor(self.confidence) * math.sqrt(self.marginals.variances(told).max())
 
     @property
     def rank_errors(self) -> tuple[str, ...]:
@@ -506,13 +558,13 @@ def rollup_facts(plan: RollupNumbers) -> dict[str, Any]:
     """The facts of the receipt on selection and measures; no fact depends on the data."""
     selection = plan.selection
     return {
-        **({"segments": True} if plan.hierarchy.has_cells and not plan.asked.by_rounds else {}),
-        **({"adds_up": False} if plan.asked.by_rounds else {}),
+        **({"segments": True} if plan.hierarchy.has_cells and not plan.whole_cells else {}),
+        **({"adds_up": False} if plan.whole_cells else {}),
         "threshold": None if selection is None else selection.threshold,
         "selection": selection
         and {"epsilon": selection.budget.epsilon, "measure": plan.asked.heavy},
         "remainder": True,
-        "keys": None if plan.listed_keys is None else plan.listed_keys.name,
+        "keys": None if plan.asked.listed is None else plan.asked.listed.name,
         **plan.asked.importance,
         "measures": {name: _measure_facts(plan, name) for name in plan.asked.measures},
     }
@@ -529,6 +581,7 @@ def noise_facts(plan: RollupNumbers, noisy: NoisyRollup, facts: Receipt) -> dict
         for name, several in noisy.measures.items()
     }
     noise |= {name: [_distinct_law_facts(one)] for name, one in plan.counts.items()}
+    noise |= {name: [_table_facts(one)] for name, one in plan.laws.items()}
     noise |= {name: _bin_noise_facts(one) for name, one in noisy.binned.items()}
     if isinstance(plan.selection, RoundsSelection):
         assert noisy.found is not None
@@ -563,6 +616,15 @@ def _noise_scale_facts(estimate: Estimate) -> dict[str, Any]:
         "scales": _scale_facts(estimate.scales),
         **(BY_VALUE if vector.kind in ("above", "below") else {}),
     }
+
+
+def _table_facts(laws: TableLaws) -> dict[str, Any]:
+    """The tables of a count of listed cells, by level."""
+    told = {
+        "parts" if at == PARTS else str(at): law_facts(table, 1)
+        for at, table in laws.tables.items()
+    }
+    return {"of": "rows", "unit": 1, "decimals": None, "laws": told}
 
 
 def _exact_scale(scale: Fraction) -> float | int:
