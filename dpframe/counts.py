@@ -400,6 +400,21 @@ class ListedCells:
     axes: tuple[ListedNodes, ...]
     name: str
 
+    @classmethod
+    def of_sizes(cls, sizes: Sequence[int], name: str) -> ListedCells:
+        """Cells of so many keys that nobody knows, from which a plan can be made again."""
+        axes = (
+            ListedNodes(
+                level=np.minimum(np.arange(n + 1), 1),
+                parent=np.minimum(np.arange(n + 1), 1) - 1,
+                keys=(),
+                rest=np.zeros(n + 1, dtype=np.bool_),
+                name="",
+            )
+            for n in sizes
+        )
+        return cls(axes=tuple(axes), name=name)
+
     @property
     def sizes(self) -> tuple[int, ...]:
         """How many keys each dimension has."""

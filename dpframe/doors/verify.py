@@ -166,7 +166,9 @@ def _remake_proof(facts: Mapping[str, Any]) -> str | None:
     import hashlib
 
     from dpframe.asking.level_plan import proof_text
+    from dpframe.counts import ListedCells
     from dpframe.questions.question_list import QUESTIONS
+    from dpframe.sources.keys import LARGEST_CUBE
 
     known = {question.name: question for question in QUESTIONS}
     question = known.get(str(told.get("question")))
@@ -182,6 +184,11 @@ def _remake_proof(facts: Mapping[str, Any]) -> str | None:
         arguments.setdefault("contribution", "share")  # which requests do not say
     if arguments.get("contribution") == "share":
         arguments.pop("max_contributions", None)
+    sizes = facts.get("listed")
+    if question.name == "rollup" and isinstance(sizes, list):  # of keys their numbers decide
+        if not all(type(n) is int and 0 < n <= LARGEST_CUBE for n in sizes):
+            return None
+        arguments["keys"] = ListedCells.of_sizes(sizes, str(arguments.get("keys")))
     try:
         text = proof_text(question.declared(question.plan(arguments)))
     except DpframeError:

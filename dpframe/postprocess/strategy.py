@@ -577,11 +577,16 @@ def _sums_over(numbers: NDArray[Any], outer: Shape, inner: Shape) -> NDArray[Any
     return numbers.sum(axis=axes, keepdims=True) if axes else numbers
 
 
-def _rounded_cells(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+def _rounded_cells(numbers: NDArray[np.float64]) -> Wholes:
+    """Differences of rounded running sums."""
     running = numbers
     for axis in range(numbers.ndim):
         running = np.cumsum(running, axis=axis)
-    out = np.rint(running).astype(np.int64)
+    out: Wholes = np.rint(running)
+    if np.abs(out).max() < ROOM:
+        out = out.astype(np.int64)
+    else:
+        out = np.array([int(one) for one in out.ravel()], dtype=object).reshape(out.shape)
     for axis in range(numbers.ndim):
         out = np.diff(out, axis=axis, prepend=0)
     return out

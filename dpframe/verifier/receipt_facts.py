@@ -508,6 +508,7 @@ FREE_FIELDS: Mapping[str, str] = {
     "tree-": "level_weights consistent",
     "stream": "counters method",
     "offline-gaussian": "remainder",
+    "rollup": "listed",
     "synthetic-": "columns width split",
     "prefix-": "accountant encoding length limit segments false_positives selection conditioned "
     "left_out denied",

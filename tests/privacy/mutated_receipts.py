@@ -105,7 +105,7 @@ FREE_OF: dict[str, set[str]] = {
     "streaming": {"counters", "threshold", "method"},
     "offline-gaussian": {"remainder"},
     "tree-": {"keys"},
-    "rollup": {"keys"},
+    "rollup": {"keys", "listed"},
 }
 """The same of some mechanisms. The name of a list of keys is free, and that there is one is not."""
 

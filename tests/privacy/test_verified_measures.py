@@ -79,6 +79,14 @@ ROLLUPS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"n": "count", "m": dp.quantiles("x", at=[0.5], each="mean", bins=9, **BOUNDS)},
         BY_ROUNDS,
     ),
+    "cells of keys": (
+        {"n": "count", "m": dp.mean("x", **BOUNDS)},
+        {"by": "a * b", "keys": [["x", "y"], [*"pqr"]]},
+    ),
+    "cells of keys, Gaussian": (
+        {"n": "count", "s": dp.sum("x", **BOUNDS)},
+        {"by": "sets:a,b;c,b;a,c", "keys": [["x", "y"], [*"pqr"], [*range(50)]], "delta": 1e-2},
+    ),
     "a histogram, listed": (
         {"h": dp.histogram("x", bins=[5, 50], share=2, **BOUNDS)},
         {"keys": ["x", "y"]},
@@ -95,14 +103,14 @@ QUANTILES = "quantiles of users"
 def planned(name: str) -> Any:
     measures, arguments = ROLLUPS[name]
     by = ["a"] if "keys" in arguments else ["a", "b"]
-    return dp.explain_rollup(by, measures, **{"epsilon": 1.0, **arguments}).plan
+    return dp.explain_rollup(measures=measures, **{"by": by, "epsilon": 1.0, **arguments}).plan
 
 
 @made_once
 def released(sales: pd.DataFrame, name: str, by: Any = ("a", "b")) -> Any:
     measures, arguments = ROLLUPS[name]
     by = ["a"] if "keys" in arguments else list(by)
-    return dp.rollup(sales, by, measures, **{"epsilon": 1.0, **arguments})
+    return dp.rollup(sales, measures=measures, **{"by": by, "epsilon": 1.0, **arguments})
 
 
 @pytest.fixture(scope="module")

@@ -505,7 +505,24 @@ def _kind_lines(plan: RollupNumbers, shown: Marginals) -> list[Line]:
             "other kinds",
         )
     ]
-    return [*(told if set(plan.asked.measures) - set(plan.laws) else []), *plan.draws.lines]
+    return [
+        *(told if set(plan.asked.measures) - set(plan.laws) else []),
+        *(_table_line(name, laws) for name, laws in plan.laws.items()),
+    ]
+
+
+def _table_line(name: str, laws: TableLaws) -> Line:
+    """The line on the Gaussian noise of a count of listed cells."""
+    sds = sorted(law.sd for law in laws.tables.values())
+    return Line.of(
+        "noise of {name}",
+        Text("discrete Gaussian, sd {least:.4g} to {most:.4g}"),
+        "added to each of {kinds} kinds of cells; least squares make numbers agree",
+        name=name,
+        least=sds[0],
+        most=sds[-1],
+        kinds=len(sds),
+    )
 
 
 def measured_line(weights: Mapping[int, Fraction]) -> Line:

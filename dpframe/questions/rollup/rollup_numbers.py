@@ -566,6 +566,7 @@ def rollup_facts(plan: RollupNumbers) -> dict[str, Any]:
         "remainder": True,
         "keys": None if plan.asked.listed is None else plan.asked.listed.name,
         **plan.asked.importance,
+        **({} if plan.listed_cells is None else {"listed": list(plan.listed_cells.sizes)}),
         "measures": {name: _measure_facts(plan, name) for name in plan.asked.measures},
     }
 

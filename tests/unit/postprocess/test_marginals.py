@@ -113,3 +113,12 @@ def test_large_sums_are_exact() -> None:
     }
     found = Marginals(sizes, kinds).consistent(measured, dict.fromkeys(kinds, 1.0))
     assert all((found[kind] == measured[kind]).all() for kind in kinds)
+
+
+def test_wide_noise_is_rounded_beyond_64_bits() -> None:
+    """Law: least squares of noise so wide that running sums pass 64 bits still add up."""
+    sizes, kinds = SHAPES[0]
+    draw = np.random.default_rng(1)
+    measured = {kind: random_numbers(sizes, kind, draw).astype(object) * 2**55 for kind in kinds}
+    found = Marginals(sizes, kinds).consistent(measured, dict.fromkeys(kinds, 1.0))
+    assert found[kinds[0]].sum() == found[kinds[-1]].sum() != 0
