@@ -38,6 +38,9 @@ WAY_MEANINGS = {
     "pld": "the same law, reserved: composed by privacy loss distributions",
     "chosen": "the law with the least error, reserved",
     "disjoint": "each may cost the total: for periods that share no record, and a user within one",
+    "apart": "each period has noise of its own, and totals are sums",
+    "laplace": "running totals: Laplace noise of blocks of periods, without delta",
+    "gaussian": "running totals: Gaussian noise that later periods take back",
 }
 """The ways to divide a total, and what they mean."""
 
@@ -59,6 +62,12 @@ class Way:
     def errors(self) -> Mapping[str, float]:
         """Half widths of intervals by measure, for what one node has of its own."""
         return {} if self.plan is None else self.plan.errors
+
+    @property
+    def errors_so_far(self) -> Mapping[str, float]:
+        """As ``errors``, for running totals at the end; empty for releases without them."""
+        found: Mapping[str, float] = getattr(self.plan, "errors_so_far", {})
+        return found
 
     @property
     def shown_from(self) -> float | None:
@@ -84,7 +93,8 @@ class Way:
 
     def row(self) -> dict[str, object]:
         """The way as a row of a table for people."""
-        plan, errors = self.plan, list(self.errors.values())
+        plan, totals = self.plan, self.errors_so_far
+        errors = [own for name, own in self.errors.items() if name not in totals]
         return {
             "way": self.name,
             "mechanism": None if plan is None else plan.mechanism,
@@ -92,6 +102,7 @@ class Way:
             "delta": None if plan is None else plan.budget.delta,
             "threshold": None if plan is None else getattr(plan, "threshold", None),
             "half_width": max(errors) if errors else None,
+            "half_width_so_far": max(totals.values()) if totals else None,
             "shown_from": self.shown_from,
             "epsilon_together": None if self.together is None else self.together.epsilon,
             "delta_together": None if self.together is None else self.together.delta,
@@ -106,8 +117,9 @@ class SeriesPlan:
     Prints as a table. ``arguments`` go to the question, for every release of the series;
     ``reserve(ledger)`` pays for all of them. ``to_frame()`` has one row per way: the ``mechanism``,
     ``epsilon``, ``delta`` and ``threshold`` of one release; the ``half_width`` of the interval for
-    what one node has of its own (the widest of several measures); the count from which a node is
-    certain to be shown; and the epsilon and delta of all releases together.
+    what one node has of its own (the widest of several measures), with ``cumulative`` also that of
+    a running total at the end; the count from which a node is certain to be shown; and the epsilon
+    and delta of all releases together.
     """
 
     question: str
@@ -133,7 +145,7 @@ class SeriesPlan:
         Returns None if nothing has to be reserved: equal parts and disjoint periods are charged one
         by one. Raises ParameterError if something has, and there is no ledger.
         """
-        if self.chosen.name in ("sum", "disjoint"):
+        if self.chosen.name in ("sum", "disjoint") or self.chosen.errors_so_far:
             return None
         known = chosen_ledger(ledger)
         if known is None:
@@ -155,7 +167,8 @@ class SeriesPlan:
             f"({format_value(self.total.epsilon)}, {format_value(self.total.delta)}) (nothing "
             "spent)"
         )
-        names = ("way", "mechanism", "epsilon", "delta", "half width", "shown from", "all together")
+        names = ("way", "mechanism", "epsilon", "delta", "half width", "so far", "shown from",
+                 "all together")  # fmt: skip
         lines = [names, *(_way_cells(way, way is self.chosen) for way in self.ways)]
         widths = [max(len(line[i]) for line in lines) for i in range(len(names))]
         text = [
@@ -164,7 +177,7 @@ class SeriesPlan:
         ]
         asked = ", ".join(
             f"{name}={self.arguments[name]!r}"
-            for name in ("mechanism", "epsilon", "delta")
+            for name in ("mechanism", "epsilon", "delta", "cumulative", "periods", "law")
             if name in self.arguments
         )
         told = [f"  {way.name}: {way.why or WAY_MEANINGS[way.name]}" for way in self.ways]
@@ -188,6 +201,7 @@ def _way_cells(way: Way, chosen: bool) -> tuple[str, ...]:
         number("epsilon"),
         number("delta", ".3g"),
         number("half_width"),
+        number("half_width_so_far"),
         number("shown_from"),
         together,
     )

@@ -15,7 +15,7 @@ from dpframe.asking.call_arguments import (
     whole_number,
 )
 from dpframe.asking.question import RELEASE_ARGUMENTS, Question
-from dpframe.asking.series_plan import SeriesPlan, series_ways
+from dpframe.asking.series_plan import SeriesPlan, Way, series_ways
 from dpframe.asking.warehouse_plan import (
     DUCKDB,
     RollupSql,
@@ -31,10 +31,17 @@ from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import as_hierarchies
 from dpframe.ledger import Spending
 from dpframe.ledger.reservations import MOST
+from dpframe.mechanisms.running_totals import LOOKS, least_error
 from dpframe.periods import as_period
 from dpframe.questions.hhh.ask import HHH
 from dpframe.questions.question_list import QUESTIONS
 from dpframe.questions.rollup.ask import ROLLUP
+from dpframe.questions.rollup.series_totals import (
+    LAWS,
+    RunningPlan,
+    running_look,
+    running_plan,
+)
 from dpframe.questions.tree_counts.ask import TREE_COUNTS
 
 if TYPE_CHECKING:
@@ -275,6 +282,8 @@ def plan_series(
     *about: Any,
     total: tuple[float, float],
     disjoint: bool = False,
+    cumulative: bool | str | None = None,
+    law: str | None = None,
     **arguments: Any,
 ) -> SeriesPlan:
     """Find the law, epsilon and delta for each release of a series that give the least error.
@@ -298,6 +307,11 @@ def plan_series(
     disjoint
         Whether every release may cost the whole total, because no record is in two releases. The
         promise is then for one record, or one user within one period.
+    cumulative
+        For a rollup of listed ``keys``: what its reader looks at, running totals ("totals" or
+        True), single periods ("weeks") or "both". The promise is for one record, or one user within
+        one period, in everything that is released of all periods. ``law`` names the noise,
+        "laplace" or "gaussian"; else the one with the least error is taken.
 
     Returns
     -------
@@ -322,6 +336,15 @@ def plan_series(
     asked = PLANNED[known_choice("question", name, tuple(PLANNED))]
     epsilon, delta = _series_total(total)
     given = _series_arguments(asked, about, arguments)
+    if cumulative is not None and cumulative is not False:
+        if flag("disjoint", disjoint):
+            raise ParameterError(
+                "cumulative holds for periods that share no record already. Leave disjoint out."
+            )
+        spending = Spending(epsilon=epsilon, delta=delta)
+        return _plan_of_totals(asked, given, count, spending, running_look(cumulative), law)
+    if law is not None:
+        raise ParameterError("law needs cumulative. Add cumulative=True.")
     laws = _laws_to_try(asked, given)
     with step("planning the series"):
         ways = series_ways(
@@ -343,6 +366,81 @@ def plan_series(
         total=Spending(epsilon=epsilon, delta=delta),
         ways=ways,
         chosen=take,
+    )
+
+
+def _check_rollup(question: Question[Any, Any]) -> None:
+    if question is not ROLLUP:
+        raise ParameterError(
+            f"cumulative adds up numbers of a rollup; question is {question.name!r}. Take "
+            "question = 'rollup', or leave cumulative out."
+        )
+
+
+def _plan_of_totals(
+    question: Question[Any, Any],
+    arguments: Mapping[str, object],
+    periods: int,
+    total: Spending,
+    look: str,
+    law: str | None,
+) -> SeriesPlan:
+    """The ways to release running totals, and the one with the least error."""
+    _check_rollup(question)
+    plan = question.plan({**arguments, "epsilon": total.epsilon, "delta": total.delta})
+    ways = []
+    for name in ("apart", *LAWS):
+        asked: dict[str, Any] = {"periods": periods, "look": look, "law": name}
+        if name == "apart":
+            asked |= {"look": "weeks", "law": "laplace"}
+        made, why = None, ""
+        try:
+            made = running_plan(plan, delta=total.delta, **asked)
+        except BudgetError as error:
+            why = str(error)
+        told = {"epsilon": total.epsilon, "periods": periods, "cumulative": asked["look"]}
+        told |= {"law": asked["law"]}
+        if made is not None and made.budget.delta:
+            told["delta"] = total.delta
+        spent = None if made is None else Spending(epsilon=total.epsilon, delta=made.budget.delta)
+        ways.append(
+            Way(name=name, arguments={**arguments, **told}, plan=made, together=spent, why=why)
+        )
+    able = [way for way in ways if way.plan is not None and law in (None, way.name)]
+    if not able:
+        known_choice("law", law, LAWS)
+        raise BudgetError(f"no noise fits: {next(way.why for way in ways if way.name == law)}")
+    beside = [
+        running_plan(plan, delta=0, periods=periods, look=one, law="laplace").mean_errors
+        for one in LOOKS
+    ]
+    best = able[least_error([way.plan.mean_errors for way in able], look, beside)]
+    return SeriesPlan(
+        question=question.name, releases=periods, total=total, ways=tuple(ways), chosen=best
+    )
+
+
+def running_report(
+    question: Question[Any, Any], table: Mapping[str, Any], arguments: Mapping[str, Any]
+) -> RunningPlan:
+    """The plan of a report with running totals.
+
+    Raises ParameterError for a question without sums, and for one total for the same people in all
+    periods, which shared noise would not keep.
+    """
+    look = running_look(table["cumulative"])
+    _check_rollup(question)
+    if "total" in table:
+        raise ParameterError(
+            "cumulative protects a record, or a user within one period. For the same people in "
+            "all periods (total) leave cumulative out; else give epsilon."
+        )
+    return running_plan(
+        question.plan(arguments),
+        delta=arguments.get("delta"),
+        periods=table.get("periods"),
+        look=look,
+        law=table.get("law"),
     )
 
 

@@ -1,4 +1,7 @@
-"""A release that was charged but not stored, because its process died, is paid for only once."""
+"""Files beside a ledger: of draws whose process died, and of noise that a series keeps.
+
+A release that was charged but not stored, because its process died, is paid for only once.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,14 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from glob import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
+from dpframe.common.files import replace_file
+from dpframe.errors import LedgerError
 from dpframe.ledger import store
 from dpframe.ledger.book import (
     Ledger,
@@ -82,6 +87,10 @@ class ResumingLedger(Ledger):
         view = copy.copy(self)
         view._holder = holder
         return view
+
+    def noise_file(self, series: str) -> NoiseFile:
+        """The file beside the ledger that keeps the noise of a series."""
+        return NoiseFile(self._origin.with_name(f"{self._origin.name}{NOISE}{series}"))
 
     def reserve_once(
         self, holder: str, plan: ReservablePlan, delta: float, said: Mapping[str, Any]
@@ -218,6 +227,51 @@ class ResumingLedger(Ledger):
         except OSError:
             return False
         return not draw or unpack_result(draw) is not None
+
+
+NOISE = "-noise-"
+"""In the name of a file of noise, between the names of the ledger and of the series."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseFile:
+    """Noise that later periods of a series take back. As secret as the data: only the owner of the
+    file may read it, and no message has any of it."""
+
+    path: Path
+
+    def read(self) -> dict[str, Any] | None:
+        """What was written last; None without a file. LedgerError if it is no whole file."""
+        try:
+            kept = json.loads(self.path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError):
+            kept = None
+        if not isinstance(kept, dict) or kept.get("format") != "dpframe noise, 1":
+            raise LedgerError(f"{self.path.name!r} cannot be read as noise. {STILL_HOLDS}")
+        return kept
+
+    def check(self, series: str, noise: str, drawn: int) -> None:
+        """Raise LedgerError unless the noise of this id and of ``drawn`` periods is there."""
+        kept = self.read()
+        if kept is None or kept["id"] != noise or kept["drawn"] < drawn:
+            what = "is not there" if kept is None else "is not what the published periods have"
+            raise LedgerError(
+                f"the noise of series {series!r} is lost: {self.path.name!r} {what}. {STILL_HOLDS}"
+            )
+
+    def write(self, kept: Mapping[str, Any]) -> None:
+        """Replace what is kept, in one step; on disk when it returns."""
+        with replace_file(self.path, "the noise of a series", private=True) as file:
+            file.write(json.dumps({"format": "dpframe noise, 1", **kept}).encode())
+
+
+STILL_HOLDS = (
+    "What is published stays true and private. No later period can follow it: give the report "
+    "another name to begin anew."
+)
+"""What is told of a series that lost its noise."""
 
 
 def _files(path: Path) -> dict[str, Path]:

@@ -591,7 +591,7 @@ def run_bins(exact: NDArray[np.int64], *, scale: Fraction) -> NDArray[np.int64]:
     return noisy
 
 
-def _scale_variances(
+def scale_variances(
     level: NDArray[np.int64], scales: Mapping[int, Fraction]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The variances of noise of these scales, as if it were continuous: of the part of every node,
@@ -638,7 +638,7 @@ def _vector_estimate(
     known = np.zeros(len(parts), dtype=np.result_type(parts, *above.values()))
     for at, values in above.items():
         known[level == at] = values
-    own, variance = _scale_variances(level, scales)
+    own, variance = scale_variances(level, scales)
     total, left = consistent_totals(forest, parts, own, known, variance)
     largest = largest_shares(forest, own, variance)
     return Estimate(total=total, variance=left, largest=largest, scales=scales, vector=paid.vector)

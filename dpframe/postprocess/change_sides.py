@@ -22,7 +22,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -466,6 +466,34 @@ def _worth_of_unit(
     steps = Steps(float(facts["lower"]), float(facts["upper"]))
     low, high = (Fraction(end) / Fraction(10) ** steps.decimals for end in (steps.low, steps.high))
     return min(low, Fraction(0)) * own, max(high, Fraction(0)) * own
+
+
+def shared_noise(one: Mapping[str, Any], other: Mapping[str, Any], name: str) -> float:
+    """The correlation of the noise of a measure in two releases: 0 unless both are periods of one
+    series with running totals."""
+    told = [receipt.get("running") or {} for receipt in (one, other)]
+    if not told[0] or told[0].get("noise") != told[1].get("noise"):
+        return 0.0
+    numbers = [int(each["number"]) for each in told]
+    later = (one, other)[numbers[1] > numbers[0]]
+    known = later["measures"][name]["noise"][0]["correlations"]
+    return float(known[min(numbers) - 1])
+
+
+def joint_variances(sides: Sequence[Side], correlation: float) -> list[Side]:
+    """The sides with variances of noise that have the sum that noise with this correlation has in
+    a difference."""
+    first, second = (side.drawn for side in sides)
+    if not correlation or first is None or second is None:
+        return list(sides)
+    pairs = list(zip(first.variance, second.variance, strict=True))
+    parts = [1 - 2 * correlation * math.sqrt(a * b) / (a + b) if a + b else 1.0 for a, b in pairs]
+    return [
+        replace(side, drawn=replace(drawn, variance=[
+            part * own for part, own in zip(parts, drawn.variance, strict=True)
+        ]))
+        for side, drawn in zip(sides, (first, second), strict=True)
+    ]  # fmt: skip
 
 
 def check_together(before: Side, after: Side, simultaneous: bool) -> None:

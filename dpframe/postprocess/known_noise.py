@@ -435,6 +435,7 @@ def _column_noise(
     variance, largest = None, None
     if "law" not in facts:
         variance, largest = _estimate_variances(nodes, facts["scales"])
+        largest = largest * facts.get("share", 1.0)  # of periods that share noise
     noise = KnownNoise(
         columns=columns,
         unit=unit,

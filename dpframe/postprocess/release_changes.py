@@ -30,7 +30,14 @@ from dpframe.common.calls import shown_value
 from dpframe.common.digest import CHANGE, seal_frame
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import OTHER
-from dpframe.postprocess.change_sides import Place, Side, node_place, side_of
+from dpframe.postprocess.change_sides import (
+    Place,
+    Side,
+    joint_variances,
+    node_place,
+    shared_noise,
+    side_of,
+)
 from dpframe.postprocess.joint_noise import PlanAgain
 from dpframe.postprocess.selection_intervals import ChangeEnds, joint_ends, shown_ends
 from dpframe.postprocess.shown_nodes import (
@@ -256,6 +263,7 @@ def change_frame(
         side_of(nodes, name, columns, at, [row[2] for row in rows], plan_again)
         for nodes, at in ((first, [row[0] for row in rows]), (second, [row[1] for row in rows]))
     ]
+    sides = joint_variances(sides, shared_noise(first.receipt, second.receipt, name))
     why = next((side.unknown for side in sides if side.unknown), "")
     if not why and len({side.drawn.scale for side in sides if side.drawn is not None}) > 1:
         why = "the noise of both releases is in different units."

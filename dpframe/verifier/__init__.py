@@ -12,7 +12,7 @@ from dpframe.verifier.numbers import bound_text, exp_above, exp_below
 from dpframe.verifier.path_game import bound_measures_game, bound_path_game, bound_shares_game
 from dpframe.verifier.receipt_facts import check_receipt
 from dpframe.verifier.reports import bound_relative_game, bound_reports_game
-from dpframe.verifier.rounds_game import bound_normal_game, bound_rounds_game
+from dpframe.verifier.rounds_game import bound_normal_game, bound_periods, bound_rounds_game
 from dpframe.verifier.sketch_games import (
     bound_counts_game,
     bound_merged_game,
@@ -34,7 +34,7 @@ from dpframe.verifier.verdict import (
 
 SINGLE_GAMES: Mapping[str, Callable[[Proof, Fraction, Fraction], DeltaBound]] = {
     "path": bound_path_game,
-    "measures": bound_measures_game,
+    "measures": partial(bound_measures_game, bound_periods),
     "shares": bound_shares_game,
     "counts": bound_counts_game,
     "sketches": bound_sketches_game,

@@ -18,6 +18,7 @@ from dpframe.verifier.path_game import (
     draws_of_game,
     move_of_values,
     sums_of_means,
+    totals_of_game,
 )
 from dpframe.verifier.verdict import (
     BrokenProofError,
@@ -443,8 +444,15 @@ def measures_facts(receipt: Receipt, proof: Proof, along: Iterable[str] = ()) ->
     """What every measure draws, loses and is bounded by; others are measured ``along`` with the
     selection."""
     drawn, read, measures = draws_of_game(proof), sums_of_means(proof), receipt["measures"]
+    totals, running = totals_of_game(proof), "running" in receipt
     names = sorted({each.measure for each in drawn} | set(read))
-    yield "measures", measure_names({*names, *along})
+    yield "measures", measure_names({*names, *along, *totals})
+    for name, of in totals.items():
+        said = {"spec": measures[of]["spec"], "epsilon": None, "total_of": of}
+        said |= {end: measures[of][end] for end in ("lower", "upper")}
+        yield from ((("measures", name, each), fact) for each, fact in said.items())
+        own = [each for each in drawn if each.measure == of]
+        yield from _noise_list_facts(name, measures[name], own, [], running)
     yield "height", proof.whole_number("height", 1)
     segments = "segments" in proof.game and proof.flag("segments")
     if segments or "segments" in receipt:
@@ -477,7 +485,7 @@ def measures_facts(receipt: Receipt, proof: Proof, along: Iterable[str] = ()) ->
         bounded = [each for each in own if each.facts.get("low") is not None] + pair
         if not binned:
             yield from bound_facts(name, measures[name], text, bounded)
-        yield from _noise_list_facts(name, measures[name], own, pair)
+        yield from _noise_list_facts(name, measures[name], own, pair, running)
         together = {name, *(each for each, of in read.items() if of == name)}
         loss = sum((each.loss for each in drawn if each.measure in together), Fraction(0))
         paid = sum(Fraction(measures[each]["epsilon"]) for each in together)
@@ -534,10 +542,15 @@ def _nearest_step(steps: Fraction) -> int:
 
 
 def _noise_list_facts(
-    measure: str, facts: Mapping[str, Any], own: list[MeasureDraw], pair: list[MeasureDraw]
+    measure: str,
+    facts: Mapping[str, Any],
+    own: list[MeasureDraw],
+    pair: list[MeasureDraw],
+    running: bool,
 ) -> Facts:
     """The noise of a measure's own draws, and of the ``pair``: the mean that a sum is read from.
-    The receipt of a plan has no noise."""
+    The receipt of a plan has no noise. The noise in a period of a series follows from draws of
+    several periods: how large it is there is not compared."""
     path: Path = ("measures", measure, "noise")
     kinds_of = [(kind, each) for each in own for kind in NOISE_KINDS.get(each.of, (each.of,))]
     wanted = dict([*(("sum", each) for each in pair), *kinds_of])
@@ -550,7 +563,7 @@ def _noise_list_facts(
         f"measure {measure!r} has noise of {', '.join(kinds)}, the proof of {', '.join(wanted)}",
     )
     for number, one in enumerate(each):
-        yield from _estimate_facts((*path, number), facts, one, wanted[one["of"]])
+        yield from _estimate_facts((*path, number), facts, one, wanted[one["of"]], running)
 
 
 def _table_list_facts(path: Path, told: object, tables: Sequence[tuple[Law, int]]) -> Facts:
@@ -569,7 +582,11 @@ def _table_list_facts(path: Path, told: object, tables: Sequence[tuple[Law, int]
 
 
 def _estimate_facts(
-    path: Path, facts: Mapping[str, Any], estimate: Mapping[str, Any], draw: MeasureDraw
+    path: Path,
+    facts: Mapping[str, Any],
+    estimate: Mapping[str, Any],
+    draw: MeasureDraw,
+    running: bool,
 ) -> Facts:
     """The noise of one draw: at least the noise in the proof, and above that at most what rounding
     adds."""
@@ -592,6 +609,10 @@ def _estimate_facts(
     if not isinstance(scales, dict) or "parts" not in scales:
         raise BrokenProofError(f"the receipt's scales of {path[1]!r} are not understood")
     yield from (((*path, "scales", name), Fact.at_least(Fraction(LEAST_SCALE))) for name in scales)
+    if running:
+        for name in ("share", "correlations"):
+            yield (*path, name), FREE
+        return
     if moved is None:
         ends = (_bound_in_steps(facts.get(name), steps) for name in ("lower", "upper"))
         moved = move_of_values(draw.of, *map(_nearest_step, ends))

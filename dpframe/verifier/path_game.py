@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -374,6 +374,9 @@ BINNED = ("values", "bins", "groups")
 """The kinds of draws of a measure that counts values in bins: numbers of values, numbers in bins,
 and in groups of neighbouring bins. One record is in one bin of one part."""
 
+OVER_PERIODS = ("rows", "users", "sum")
+"""The kinds of draws that have running totals."""
+
 COUNTED, VALUED = ("rows", "users", "outside", *BINNED), ("sum", "mean")
 """The kinds of draws whose numbers add up over nodes: counts, in units, and values between bounds,
 in steps."""
@@ -395,7 +398,8 @@ class MeasureDraw:
     the bounds. Noise is discrete Laplace over all integers, of ``scale``; for kinds that add up,
     1/scale is divided between parts and levels. Where bounds are found, the scale follows from
     these and from ``epsilon``. With a ``table`` the noise is that table, and ``moved`` counts move
-    by one.
+    by one. With ``periods`` it is Gaussian noise over all periods of a series, of a scale and an
+    end for the parts and each measured level; a unit in one period moves later draws by ``column``.
     """
 
     measure: str
@@ -407,6 +411,8 @@ class MeasureDraw:
     delta: Fraction = Fraction(0)
     table: Law | None = None
     tables: tuple[tuple[Law, int], ...] = ()
+    periods: tuple[Mapping[str, Any], ...] = ()
+    column: tuple[int, ...] = ()
 
     @property
     def laws(self) -> Sequence[tuple[Law, int]]:
@@ -424,9 +430,14 @@ class MeasureDraw:
         return self.moved / self.scale
 
 
-def bound_measures_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> DeltaBound:
+def bound_measures_game(
+    over_periods: Callable[[MeasureDraw], Fraction],
+    proof: Proof,
+    epsilon: Fraction,
+    enough: Fraction,
+) -> DeltaBound:
     """Bound delta of everything that is drawn for measures once it is known which nodes are
-    shown."""
+    shown; ``over_periods`` bounds it for Gaussian noise of a series."""
     drawn = draws_of_game(proof)
     loss = sum((each.loss for each in drawn), Fraction(0))
     check_loss("measures", loss, epsilon)
@@ -435,6 +446,8 @@ def bound_measures_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> De
         if each.laws:
             own = min(each.delta, enough)
             bound += composed_bound(each.laws, each.loss, own)
+        if each.periods:
+            bound += over_periods(each)
         said.append(ProofStep(_draw_sentence(each), f"{MEASURES}, {POINT_TEXTS[each.of]}"))
     whole = ProofStep(
         f"all measures lose at most {float(loss):.9g} together", f"{MEASURES}, after 7"
@@ -454,6 +467,8 @@ def _draw_sentence(each: MeasureDraw) -> str:
     what = f"{each.measure}, {each.of}: loses {float(each.loss):.9g}"
     if each.moved is None:
         return f"{what}, by a scale that follows from the bounds that are found"
+    if each.periods:
+        return f"{what}, in {len(each.column)} periods, of which one moves by {each.moved}"
     if each.laws:
         return f"{what}, as {each.moved} counts that move by one"
     assert each.scale is not None
@@ -470,6 +485,10 @@ def draws_of_game(proof: Proof) -> list[MeasureDraw]:
     if "segments" in proof.game and proof.flag("segments"):
         height = 0
     drawn = [_read_draw(proof, each, height) for each in proof.entries("drawn", "what is drawn")]
+    names = {each.measure for each in drawn}
+    for name, of in totals_of_game(proof).items():
+        if of not in names or name in names:
+            raise BrokenProofError(f"{name!r} is the total of {of!r}, which is not drawn")
     means = {each.measure for each in drawn if each.of == "mean"}
     for name, of in sums_of_means(proof).items():
         if of not in means:
@@ -483,6 +502,15 @@ def sums_of_means(proof: Proof) -> Mapping[str, str]:
     told = proof.game.get("read", {})
     if not isinstance(told, dict) or not all(isinstance(of, str) for of in told.values()):
         raise BrokenProofError("'read' must name a mean for every sum in it")
+    return told
+
+
+def totals_of_game(proof: Proof) -> Mapping[str, str]:
+    """The running totals over the periods of a series, each with the name of its measure: they draw
+    nothing."""
+    told = proof.game.get("totals", {})
+    if not isinstance(told, dict) or not all(isinstance(of, str) for of in told.values()):
+        raise BrokenProofError("'totals' must name a measure for every total in it")
     return told
 
 
@@ -509,6 +537,9 @@ def _read_draw(proof: Proof, told: Any, height: int) -> MeasureDraw:
         moved, wanted = _move_of_draw(part, kind, height), {"table", "epsilon", "delta"}
         if told.get("singly") is not True:
             raise BrokenProofError("a table needs counts that move by one each")
+    elif kind in OVER_PERIODS and "periods" in told:
+        moved = _move_of_draw(part, kind, height)
+        wanted = {"periods", "column", "epsilon", "delta"}
     else:
         moved, wanted = _move_of_draw(part, kind, height), {"scale"}
     if noise != wanted or not DRAW_FIELDS[kind] <= set(told):
@@ -523,6 +554,8 @@ def _read_draw(proof: Proof, told: Any, height: int) -> MeasureDraw:
         delta=zero_or_positive(told.get("delta", 0), "delta"),
         table=part.law("table") if "table" in wanted else None,
         tables=tuple(tables),
+        periods=tuple(part.entries("periods")) if "periods" in wanted else (),
+        column=_column_of_draw(told["column"]) if "column" in wanted else (),
     )
 
 
@@ -536,6 +569,14 @@ def _tables_of_kinds(part: Proof) -> list[tuple[Law, int]]:
             raise BrokenProofError("a table of kinds must have 'table' and 'times', and no more")
         tables.append((one.law("table"), one.whole_number("times", 1)))
     return tables
+
+
+def _column_of_draw(told: object) -> tuple[int, ...]:
+    if not isinstance(told, list) or not all(type(one) is int and one >= 0 for one in told):
+        raise BrokenProofError("'column' must be whole numbers from 0 on")
+    check_claim(bool(told) and told[0] > 0, "a unit does not move the first draw after it")
+    check_claim(len(told) <= MOST_HEIGHT, f"there are more than {MOST_HEIGHT} periods")
+    return tuple(told)
 
 
 def _move_of_draw(part: Proof, kind: str, height: int) -> int:

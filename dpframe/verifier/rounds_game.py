@@ -29,6 +29,7 @@ from dpframe.verifier.facts import (
     measures_facts,
 )
 from dpframe.verifier.numbers import BITS, ONE, TABLE, divide_up, exp_above, exp_below
+from dpframe.verifier.path_game import MeasureDraw
 from dpframe.verifier.verdict import (
     BrokenProofError,
     DeltaBound,
@@ -265,7 +266,7 @@ class CutGaussian:
 
     sigma: Fraction
     end: int
-    norm: int
+    norm: int | Fraction
     values: int
     part: int
 
@@ -310,6 +311,25 @@ def bound_rounds_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> Delt
     several = [(one, 1) for one in drawn]  # laws, and how often each is drawn from
     if proof.game.get("sizes") is not None:
         several.append((read_gaussian(proof.game["sizes"], 1, 1), histograms))
+    alone = items * _chance_of_finding(weighed, unit, threshold)
+    mu, told, slack, rounding = _gaussian_answers(several, epsilon)
+    bound = (told + alone) * slack + rounding
+    answers = sum(times for _, times in several)
+    return DeltaBound(
+        bound,
+        ProofStep(f"{answers} Gaussian answers tell what one moved by {float(mu):.6g} does", USERS),
+        ProofStep(
+            f"a value of one user is found with a chance of at most {float(alone):.4g}", USERS
+        ),
+        ProofStep(f"tables are off by {float(rounding):.2g} together", ROUNDS),
+    )
+
+
+def _gaussian_answers(
+    several: list[tuple[CutGaussian, int]], epsilon: Fraction
+) -> tuple[Fraction, Fraction, Fraction, Fraction]:
+    """What answers tell, each law so often: mu; the curve and the ends at an epsilon; the factor by
+    which tables may be off in every probability; and delta for what they are off beside."""
     for one, _ in several:
         check_claim(
             one.outside * 10**6 < 1, "noise is cut too near to be compared with what is not"
@@ -326,20 +346,21 @@ def bound_rounds_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> Delt
     squares = sum((times * (one.norm / one.sigma) ** 2 for one, times in several), Fraction(0))
     mu = upper_root(squares)
     curve = normal_bound(mu, max(Fraction(0), epsilon - shift))
-    alone = items * _chance_of_finding(weighed, unit, threshold)
     ends = sum((times * one.ends for one, times in several), Fraction(0))
     rounding = sum((times * one.values * one.rounding for one, times in several), Fraction(0))
-    bound = (curve * cut + ends + alone) * (1 + moved * OFF * Fraction(101, 100))
-    bound += rounding * (1 + Fraction(exp_above(epsilon), ONE))
-    answers = sum(times for _, times in several)
-    return DeltaBound(
-        bound,
-        ProofStep(f"{answers} Gaussian answers tell what one moved by {float(mu):.6g} does", USERS),
-        ProofStep(
-            f"a value of one user is found with a chance of at most {float(alone):.4g}", USERS
-        ),
-        ProofStep(f"tables are off by {float(rounding):.2g} together", ROUNDS),
-    )
+    slack = 1 + moved * OFF * Fraction(101, 100)
+    return mu, curve * cut + ends, slack, rounding * (1 + Fraction(exp_above(epsilon), ONE))
+
+
+def bound_periods(draw: MeasureDraw) -> Fraction:
+    """Bound delta of Gaussian noise over all periods of a series: a unit moves the draws of parts,
+    and of each measured level, by its column, as often as it moves numbers."""
+    assert draw.moved is not None
+    squares = sum(one * one for one in draw.column) * draw.moved**2
+    norm, values = upper_root(Fraction(squares)), len(draw.column) * draw.moved
+    several = [(read_gaussian(each, norm, values), 1) for each in draw.periods]
+    _, told, slack, rounding = _gaussian_answers(several, draw.loss)
+    return told * slack + rounding
 
 
 @dataclass(frozen=True)
@@ -413,7 +434,7 @@ def _chance_of_finding(weighed: list[CutGaussian], unit: int, threshold: int) ->
     return total
 
 
-def read_gaussian(told: object, norm: int, values: int) -> CutGaussian:
+def read_gaussian(told: object, norm: int | Fraction, values: int) -> CutGaussian:
     if not isinstance(told, Mapping) or not set(told) <= {"sigma", "end", "part"}:
         raise BrokenProofError("noise can have sigma, end and, in a round, part, and no more")
     end, part = told.get("end"), told.get("part", 1)

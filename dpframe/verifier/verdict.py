@@ -373,7 +373,7 @@ FIELDS: Mapping[str, str] = {
     "normal": "height threshold test release units moves test_sigma release_sigma",
     "rounds": "height items unit threshold rounds sizes norm norms count histograms measured",
     "reports": "devices counted participation reports silence spared replaced",
-    "measures": "height drawn read segments",
+    "measures": "height drawn read segments totals",
     "relative": "steps",
     "steps": "steps",
 }

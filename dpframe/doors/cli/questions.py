@@ -426,6 +426,8 @@ def add_plan_series_command(commands: Any, does: str) -> None:
             *question_options(question, SERIES_BUDGET),
             option("--releases", "how many, such as 52", type=int, required=True),
             option("--disjoint", "no record is in two of their periods", action="store_true"),
+            option("--cumulative", "running totals, for readers of totals, weeks or both"),
+            option("--law", "with --cumulative: laplace or gaussian"),
             option("--ledger", "say how many of them it still holds"),
             option("--every", "with --ledger: how often, such as week"),
         ).add_to(questions, name)
@@ -440,6 +442,8 @@ def _run_plan_series(question: Question[Any, Any], options: argparse.Namespace) 
         about,
         total=(given.pop("epsilon"), given.pop("delta")),  # type: ignore[arg-type]  # checked there
         disjoint=options.disjoint,
+        cumulative=options.cumulative,
+        law=options.law,
         # what is left at its default is left out, so that the planner tries all laws
         **{n: v for n, v in given.items() if v is not None and v != question.plan_arguments[n]},
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 import re
 from abc import ABC, abstractmethod
@@ -21,7 +22,7 @@ from dpframe.asking.release import DataScope, named_request
 from dpframe.common.calls import argument_hint, shown_value
 from dpframe.common.files import ADDRESS, file_of_path, is_postgres
 from dpframe.common.texts import identifier
-from dpframe.doors.warehouse import plan_series
+from dpframe.doors.warehouse import plan_series, running_report
 from dpframe.errors import (
     DpframeError,
     ParameterError,
@@ -177,7 +178,17 @@ def path_from_base(path: str | Path, base: Path) -> str:
     return text if text.startswith("~") or ADDRESS.match(text) else os.path.join(base, text)
 
 
-OF_REPORT = ("name", "question", "source", "period", "data", "periods", "total")
+OF_REPORT = (
+    "name",
+    "question",
+    "source",
+    "period",
+    "data",
+    "periods",
+    "total",
+    "cumulative",
+    "law",
+)
 OF_PERIOD = ("column", "unit", "first", "zone", "grace")
 OF_TIME = re.compile(r"(\d{1,4}) (minute|hour|day|week)s?")
 
@@ -252,6 +263,29 @@ class Report:
     timing: Schedule
     data: str | None
     whole: WholeTotal | None = None
+    cumulative: bool = False
+
+    def with_noise(self, number: int, before: int, stored: int, ledger: ResumingLedger) -> Report:
+        """The report as it draws the period of this number, with the noise of earlier periods:
+        ``before`` are drawn or would be, ``stored`` in the ledger. Any other report as it is.
+
+        Raises ParameterError after the last period, and LedgerError if noise that released numbers
+        have is not there.
+        """
+        if not self.cumulative:
+            return self
+        if number >= self.asked.periods:
+            raise ParameterError(
+                f"report {self.name!r} is for {self.asked.periods} periods, which are over. "
+                "Declare the next ones under another name."
+            )
+        keeper = ledger.noise_file(identifier_of(self.name))
+        found = ledger.find(self.release(self.timing.first)) if stored else None
+        if found is not None:
+            keeper.check(self.name, json.loads(found.receipt)["running"]["noise"], stored)
+        if number > before:
+            raise ParameterError("a total needs every earlier period, and one is missing.")
+        return replace(self, asked=replace(self.asked, number=number, keeper=keeper))
 
     def reserved_in(self, ledger: ResumingLedger) -> Report:
         """Pay for all periods of a report with one total, unless that is done; return the report
@@ -330,12 +364,16 @@ def _declared_report(given: object, i: int, source: object, period: object, base
         raise ParameterError(f"{where} has no source. Give it one, or one for all reports.")
     arguments = {key: value for key, value in table.items() if key not in OF_REPORT}
     try:
-        whole = None
-        if {"periods", "total"} & table.keys():
+        whole, running = None, table.get("cumulative", False) is not False
+        if running:
+            asked = running_report(question, table, arguments)
+        elif "law" in table:
+            raise ParameterError("law needs cumulative. Add cumulative = true.")
+        elif {"periods", "total"} & table.keys():
             both = table.get("periods"), table.get("total")
             whole = WholeTotal.of(question, arguments, *both)
             arguments |= whole.law
-        asked = question.plan(arguments)
+        asked = asked if running else question.plan(arguments)
         data = data_name(table.get("data"))
     except DpframeError as error:
         raise type(error)(f"{where}: {error}") from None
@@ -348,6 +386,7 @@ def _declared_report(given: object, i: int, source: object, period: object, base
         timing=timing,
         data=data,
         whole=whole,
+        cumulative=running,
     )
 
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 import json
 import os
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -191,15 +192,24 @@ def _budget_text(amounts: tuple[float, float]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A report, one of its periods that is over, and whether the ledger stores its release."""
+    """A report, one of its periods that is over, its number, and whether the ledger stores its
+    release."""
 
     report: Report
     period: str
     stored: bool
+    number: int = 0
 
     @property
     def name(self) -> str:
         return self.report.release(self.period)
+
+    def with_noise(
+        self, before: int, stored: int, ledger: ResumingLedger
+    ) -> tuple[Task, ResumingLedger]:
+        """The task with what its report keeps of earlier periods, and the ledger that pays."""
+        report = self.report.with_noise(self.number, before, stored, ledger)
+        return replace(self, report=report), report.ledger_of(ledger)
 
     def step(self, state: State, error: DpframeError | None = None) -> Step:
         budget = self.report.asked.budget
@@ -231,11 +241,11 @@ def due_tasks(
         report = report.reserved_in(ledger) if periods else report
         stored = [period for period in periods if report.release(period) in there]
         report = continue_report(report, stored, ledger)
-        for period in periods:
+        for number, period in enumerate(periods):
             name = report.release(period)
             if name in there:
                 _check_declaration(report, period, ledger)
-            out.append(Task(report, period, name in there))
+            out.append(Task(report, period, name in there, number))
     return sorted(out, key=lambda task: task.report.timing.period(task.period).bounds[1])
 
 
@@ -258,11 +268,23 @@ def run_tasks(tasks: Sequence[Task], ledger: ResumingLedger, *, dry_run: bool) -
     A release that cannot be drawn is a gap, and the next one is tried.
     """
     act = _charge_task if dry_run else draw_task
+    stored = Counter(task.report.name for task in tasks if task.stored)
+    before, steps = Counter(stored), list[Step]()
     with OpenSources() as opened:
-        return [
-            _try_task(task, partial(act, opened, task, task.report.ledger_of(ledger)))
-            for task in tasks
-        ]
+        for task in tasks:
+            name = task.report.name
+            told = partial(task.with_noise, before[name], stored[name], ledger)
+            steps.append(_try_task(task, partial(_act_on, act, opened, told)))
+            before[name] += not task.stored and steps[-1].state != "gap"
+    return steps
+
+
+def _act_on(
+    act: Callable[[OpenSources, Task, ResumingLedger], State],
+    opened: OpenSources,
+    told: Callable[[], tuple[Task, ResumingLedger]],
+) -> State:
+    return act(opened, *told())
 
 
 def _try_task(task: Task, act: Callable[[], State]) -> Step:

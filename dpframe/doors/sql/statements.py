@@ -248,6 +248,7 @@ WAYS = {
     "delta": "DOUBLE",
     "threshold": "DOUBLE",
     "half_width": "DOUBLE",
+    "half_width_so_far": "DOUBLE",
     "shown_from": "DOUBLE",
     "epsilon_together": "DOUBLE",
     "delta_together": "DOUBLE",

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -88,7 +88,7 @@ error, then has a chance below 1e-200."""
 class RollupPlan(RollupNumbers):
     """Everything about a rollup except the data and the draw."""
 
-    question = "rollup"
+    question: ClassVar[str | None] = "rollup"
     paper = PAPER
 
     @property

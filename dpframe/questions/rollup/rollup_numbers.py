@@ -71,7 +71,7 @@ def rollup_draws(plan: RollupNumbers) -> DrawList:
             for each in (
                 [_table_draws(name, plan.laws[name])]
                 if name in plan.laws
-                else _vector_draws(name, several)
+                else vector_draws(name, several)
             )
         ),
         *(each for name, one in plan.searching.items() for each in _search_draws(name, one)),
@@ -113,7 +113,7 @@ def _table_draws(name: str, laws: TableLaws) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _vector_draws(name: str, several: tuple[VectorCharge, ...]) -> Iterator[dict[str, Any]]:
+def vector_draws(name: str, several: tuple[VectorCharge, ...]) -> Iterator[dict[str, Any]]:
     """The draws of a measure with known bounds, one for each group of vectors moving together."""
     at = 0
     while at < len(several):

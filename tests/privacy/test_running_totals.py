@@ -1,0 +1,512 @@
+"""Running totals keep their promise over all periods together.
+
+All outcomes of tiny series are enumerated through the shipped step, with rows of later periods that
+follow from earlier results. Next to each check stand planted bugs that it must reject.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpframe as dp
+from dpframe.accounting.losses import normal_delta
+from dpframe.ledger import Ledger
+from dpframe.ledger.unfinished_draws import NoiseFile
+from dpframe.mechanisms import running_totals
+from dpframe.mechanisms.running_totals import (
+    LOOKS,
+    Memory,
+    SeriesLaw,
+    Spread,
+    gaussian_cost,
+    gaussian_law,
+    laplace_law,
+    powers,
+    run_period,
+    tree,
+    trees,
+)
+from dpframe.noise import NoiseTable
+from dpframe.postprocess.strategy import PARTS
+from dpframe.postprocess.weighted_laplace import whole_half_width
+from dpframe.testing import seeded_noise
+from dpframe.verifier import verify_proof
+from tests.privacy.ledger_worker import ended, forked
+
+WHOLE = {PARTS: Fraction(1)}
+
+
+class Grid:
+    """A law whose draws are all outcomes, one beside the other."""
+
+    def __init__(self, columns: list[np.ndarray]) -> None:
+        self.columns, self.asked = columns, 0
+
+    def draw(self, n: int) -> np.ndarray:
+        self.asked += 1
+        return self.columns[self.asked - 1]
+
+
+Rows = Callable[[list[np.ndarray]], np.ndarray]
+"""The records of a period, which may follow from what was released before."""
+
+
+def adaptive(released: list[np.ndarray]) -> Any:
+    return 3 + (released[-1] > 2) * 2 if released else np.int64(1)
+
+
+Run = Callable[[dict[int, Any], SeriesLaw, Memory], None]
+
+
+def law_of_results(
+    law: SeriesLaw, periods: int, more: int | None, run: Run = run_period, draws: int = 0
+) -> dict[tuple[int, ...], float]:
+    """The law of all numbers that a series releases, with one record more in period ``more``."""
+    table = law.laws[PARTS][0]
+    assert isinstance(table, NoiseTable)
+    number = draws or periods
+    values = np.arange(table.lowest, table.highest + 1)
+    columns = [each.ravel() for each in np.meshgrid(*[values] * number, indexing="ij")]
+    chance = np.prod([table.pmf[each - table.lowest] for each in columns], axis=0)
+    told = replace(law, laws={PARTS: (Grid(columns),)})  # type: ignore[dict-item]
+    memory, released = Memory(), list[np.ndarray]()
+    for period in range(periods):
+        rows = adaptive(released) + (period == more) + np.zeros(len(chance), dtype=np.int64)
+        run({PARTS: rows}, told, memory)
+        released.append(np.array(memory.released[-1], dtype=np.int64))
+    seen, where = np.unique(np.stack(released, axis=1), axis=0, return_inverse=True)
+    mass = np.bincount(where.reshape(-1), weights=chance)
+    return {tuple(row): float(p) for row, p in zip(seen.tolist(), mass, strict=True)}
+
+
+def divergence(one: dict[Any, float], other: dict[Any, float], epsilon: float) -> float:
+    t = math.exp(epsilon)
+    return max(
+        sum(max(0.0, p - t * b.get(seen, 0.0)) for seen, p in a.items())
+        for a, b in ((one, other), (other, one))
+    )
+
+
+def exact_delta(law: SeriesLaw, periods: int, epsilon: float, **bug: Any) -> float:
+    """The worst delta of one record in any period."""
+    usual = law_of_results(law, periods, None, **bug)
+    several = (law_of_results(law, periods, at, **bug) for at in range(periods))
+    return max(divergence(usual, each, epsilon) for each in several)
+
+
+@pytest.fixture
+def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Coefficients in halves, so that tables are short."""
+    monkeypatch.setattr(running_totals, "FINE_POWERS", {1000: 2})
+    powers.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Any:
+    yield
+    powers.cache_clear()
+
+
+EPSILON, DELTA = 3.0, 0.02
+
+
+def tiny(periods: int) -> SeriesLaw:
+    told: Any = {"epsilon": Fraction(EPSILON), "delta": DELTA, "most": 1, "weights": WHOLE}
+    return gaussian_law("totals", periods=periods, **told)
+
+
+def forgetful(exact: dict[int, Any], law: SeriesLaw, memory: Memory) -> None:
+    """Planted: fresh noise in the place of what is kept."""
+    memory.draws.clear()
+    run_period(exact, law, memory)
+
+
+def test_all_periods_together_keep_epsilon_and_delta(coarse: None) -> None:
+    """Law: whatever later rows follow from, delta of everything that is released is at most what
+    the receipt says; it is not much less, so that the check can fail."""
+    law = tiny(3)
+    assert law.spread.column[:2] == (2, 1)
+    found = exact_delta(law, 3, EPSILON)
+    assert 0.5 * law.delta < found <= law.delta <= DELTA
+
+
+def test_fresh_noise_breaks_the_promise(coarse: None) -> None:
+    law = tiny(2)
+    assert exact_delta(law, 2, EPSILON) <= law.delta
+    assert exact_delta(law, 2, EPSILON, run=forgetful, draws=3) > 1.5 * law.delta
+
+
+def test_a_norm_of_the_first_entry_breaks_the_promise(coarse: None) -> None:
+    """Planted: only what a record moves in its own period is paid for."""
+    law = tiny(3)
+    table, sigmas = law.laws[PARTS][0], law.sigmas
+    assert isinstance(table, NoiseTable)
+    assert sigmas is not None
+    wrong = gaussian_cost(table, sigmas[PARTS], law.spread.column[:1], 1).delta(EPSILON)
+    assert exact_delta(law, 3, EPSILON) > 1.5 * wrong
+
+
+def law_of_nodes(law: SeriesLaw, more: int, shared: bool) -> dict[Any, float]:
+    """The law of the numbers of two nodes in a first period, the first with ``more`` records;
+    planted if ``shared``: one draw serves both."""
+    table = law.laws[PARTS][0]
+    assert isinstance(table, NoiseTable)
+    values = np.arange(table.lowest, table.highest + 1)
+    one, other = (each.ravel() for each in np.meshgrid(values, values))
+    chance = table.pmf[one - table.lowest] * table.pmf[other - table.lowest]
+    grid = Grid([np.concatenate([one, one if shared else other])])
+    memory, rows = Memory(), np.repeat([5 + more, 7], len(one))
+    run_period({PARTS: rows}, replace(law, laws={PARTS: (grid,)}), memory)  # type: ignore[dict-item]
+    released = np.array(memory.released[0]).reshape(2, -1)
+    seen, where = np.unique(released, axis=1, return_inverse=True)
+    mass = np.bincount(where.reshape(-1), weights=chance)
+    return {tuple(row): float(p) for row, p in zip(seen.T.tolist(), mass, strict=True)}
+
+
+def test_noise_of_another_node_breaks_the_promise(coarse: None) -> None:
+    law = tiny(2)
+    own, same = ([law_of_nodes(law, more, shared) for more in (0, 1)] for shared in (False, True))
+    assert divergence(own[0], own[1], EPSILON) <= law.delta
+    assert divergence(same[0], same[1], EPSILON) > 0.5
+
+
+SPREADS = [
+    *(powers(g, 52) for g in (0, 30, 45, 50)),
+    *(tree(14, 2, Fraction(9, 20), 52), tree(4, 3, Fraction(3, 5), 20)),
+    *trees(13),
+]
+
+
+@pytest.mark.parametrize("spread", SPREADS, ids=lambda one: f"{one.name}, {one.periods}")
+def test_a_record_is_noise_that_is_moved(spread: Spread) -> None:
+    """Law: one record in a period changes results exactly as draws moved by its column do, and no
+    period moves them more than the first. So a bound on moved draws bounds everything."""
+    periods, draws = spread.periods, len(spread.level)
+    weights = []
+    for period in range(periods):
+        own, divisor = spread.row(period)
+        padded = [*own, *[0] * (draws - len(own))]
+        weights.append([Fraction(each, divisor) for each in padded])
+    columns = columns_of(spread)
+    for at, column in enumerate(columns):
+        told = [sum(w * c for w, c in zip(row, column, strict=True) if c) for row in weights]
+        assert told == [0] * at + [1] * (periods - at)
+        assert sorted(column, reverse=True)[: len(spread.column)] <= sorted(
+            spread.column, reverse=True
+        )
+
+
+def columns_of(spread: Spread) -> list[list[int]]:
+    """By how much a record in each period moves every draw: solved from the weights alone."""
+    if spread.name.startswith("(1"):
+        n = spread.periods
+        return [[0] * at + list(spread.column[: n - at]) for at in range(n)]
+    own = np.zeros((spread.periods, len(spread.level)), dtype=np.int64)
+    own[:, : spread.periods] = np.eye(spread.periods)
+    words = spread.name.split()
+    width, size, done = int(words[2].strip(",")) if len(words) > 2 else 1, 1, spread.periods
+    for number in range(1, max(spread.level) + 1):
+        size *= width
+        for block in range(spread.level.count(number)):
+            own[block * size : (block + 1) * size, done] = 1
+            done += 1
+    return own.tolist()
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_trees_lose_epsilon_at_most(look: str) -> None:
+    """Law: a record is in one draw of each law of parts and of each measured level."""
+    weights = {PARTS: Fraction(1, 2), 0: Fraction(1, 3), 1: Fraction(1, 6)}
+    law = laplace_law(look, periods=52, epsilon=Fraction(1, 3), most=256, weights=weights)
+    assert all(sum(column) == len(law.spread.column) for column in columns_of(law.spread))
+    scales = [one.scale for each in law.laws.values() for one in each]  # type: ignore[union-attr]
+    assert sum(256 / scale for scale in scales) <= law.epsilon
+
+
+def simulated(law: SeriesLaw, parts: int, seed: int) -> np.ndarray:
+    """What periods of zeros release, of shape (periods, parts), through the shipped step."""
+    memory = Memory()
+    with seeded_noise(seed):
+        for _ in range(law.spread.periods):
+            run_period({PARTS: np.zeros(parts, dtype=np.int64)}, law, memory)
+    return np.array(memory.released, dtype=float)
+
+
+def rms(values: np.ndarray) -> float:
+    return float(np.sqrt((values * values).mean()))
+
+
+def test_a_year_of_weeks_has_the_promised_errors() -> None:
+    """Law: in units of a week that is released alone with the same privacy and the same law, totals
+    have 2.15 with Gaussian noise and 3.88 with Laplace noise, where sums of weeks have 5.15."""
+    told: Any = {"periods": 52, "epsilon": Fraction(1), "most": 1, "weights": WHOLE}
+    gauss = gaussian_law("totals", delta=1e-6, **told)
+    alone = gaussian_law("weeks", delta=1e-6, **told)
+    sums = rms(np.cumsum(simulated(alone, 1500, 1), axis=0))
+    unit = alone.sds(PARTS)[0]
+    weeks = simulated(gauss, 1500, 2)
+    assert abs(sums / unit - 5.148) < 0.2
+    assert rms(np.cumsum(weeks, axis=0)) / unit <= 2.3
+    assert rms(weeks) / unit <= 1.75
+    laplace = laplace_law("totals", **told)
+    weeks, unit = simulated(laplace, 1500, 3), math.sqrt(2)
+    assert rms(np.cumsum(weeks, axis=0)) / unit <= 4.1
+    assert rms(weeks) / unit <= 1.85
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+def test_intervals_hold(kind: str, confidence: float) -> None:
+    """Law: intervals of periods, of totals and of differences hold with their confidence, and those
+    of a plan without shared noise would not."""
+    told: Any = {"periods": 20, "epsilon": Fraction(1, 4), "most": 1, "weights": WHOLE}
+    law = laplace_law("totals", **told)
+    if kind == "gaussian":
+        law = gaussian_law("totals", delta=1e-5, **told)
+    weeks = simulated(law, 4000, 4)
+    totals = np.cumsum(weeks, axis=0)
+
+    def held(errors: np.ndarray, before: int, last: int, part: float = 1.0) -> float:
+        square = np.array([2 * float(law.scales(before, last)[PARTS]) ** 2 * part])
+        share = np.array([law.share(before, last)])
+        half = int(whole_half_width(square, confidence, share)[0])
+        return float((np.abs(errors) <= half).mean())
+
+    least = confidence - 0.02
+    for last in (3, 9, 19):
+        assert held(weeks[last], last - 1, last) >= least
+        assert held(totals[last], -1, last) >= least
+        rows = law.correlations(last, so_far=True)
+        both = [2 * float(law.scales(-1, at)[PARTS]) ** 2 for at in (1, last)]
+        joint = sum(both) - 2 * rows[1] * math.sqrt(both[0] * both[1])
+        change = totals[last] - totals[1]
+        assert held(change, -1, last, joint / both[1]) >= least
+        assert abs(float(change.var()) / joint - 1) < 0.1
+    assert held(totals[19], -1, 19, 0.6) < confidence - 0.02  # planted: less variance
+
+
+# -- series ----------------------------------------------------------------------------------------
+
+REPORT: dict[str, Any] = {
+    "name": "visits",
+    "question": "rollup",
+    "by": ["country"],
+    "keys": ["FR", "DE"],
+    "measures": {"visits": "count"},
+    "epsilon": 1.0,
+    "cumulative": True,
+    "periods": 4,
+}
+WEEKS = [f"2025-W{week}" for week in range(41, 46)]
+
+
+def visits() -> pd.DataFrame:
+    when = pd.date_range("2025-10-06", periods=5 * 7 * 24, freq="h")
+    return pd.DataFrame({"when": when, "country": ["FR", "FR", "DE"] * (len(when) // 3)})
+
+
+def series(folder: Path, **changed: Any) -> dp.Series:
+    return dp.Series(
+        [{**REPORT, **changed}],
+        source=visits(),
+        period={"column": "when", "unit": "week", "first": WEEKS[0]},
+        ledger={"path": folder / "b.db", "epsilon": 3.0, "delta": 1e-5},
+        pages=folder / "pages",
+    )
+
+
+def kept(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "b.db-noise-visits").read_text())  # type: ignore[no-any-return]
+
+
+def test_totals_are_sums_of_what_is_published(tmp_path: Path) -> None:
+    """Law: a year costs what one period costs; totals are the sums of the periods' numbers; nothing
+    but the file, which its owner alone may read, has a draw in it; and receipts are proved."""
+    done = series(tmp_path).run(WEEKS[3])
+    assert done.code == 0
+    assert done.cost[0] == 1.0
+    ledger = Ledger(tmp_path / "b.db")
+    frames = [ledger.recall(f"visits-{week}") for week in WEEKS[:4]]
+    shown = pd.concat(frames).groupby("prefix")["visits"].sum()
+    last = frames[-1].set_index("prefix")["visits_so_far"]
+    assert shown.to_dict() == last.to_dict()
+    file = tmp_path / "b.db-noise-visits"
+    assert file.stat().st_mode & 0o777 == 0o600
+    for frame in frames:
+        assert dp.verify(frame).outcome == "proved"
+        text = json.dumps(frame.attrs["dp"])
+        assert '"rounded"' not in text
+        assert '"draws"' not in text
+    noise = kept(tmp_path)["measures"]["visits"]
+    page = (tmp_path / "pages" / "visits.html").read_text()
+    assert str(noise["draws"]) not in page
+    assert "visits_so_far" in page
+
+
+def test_a_later_run_finds_what_was_drawn(tmp_path: Path) -> None:
+    series(tmp_path).run(WEEKS[1])
+    before = kept(tmp_path)
+    assert {step.state for step in series(tmp_path).run(WEEKS[1]).steps} == {"stored"}
+    assert kept(tmp_path) == before
+    series(tmp_path).run(WEEKS[2])
+    after = kept(tmp_path)
+    assert after["id"] == before["id"]
+    old, new = (each["measures"]["visits"] for each in (before, after))
+    assert new["released"][:2] == old["released"]
+    assert old["draws"].items() <= new["draws"].items()
+
+
+def lost(folder: Path) -> Any:
+    return series(folder).run(WEEKS[2]).steps[-1]
+
+
+def test_a_series_that_lost_its_noise_stops(tmp_path: Path) -> None:
+    """Law: it says what still holds, and draws nothing; also with noise of another series, or older
+    noise."""
+    series(tmp_path).run(WEEKS[0])
+    file = tmp_path / "b.db-noise-visits"
+    older = file.read_bytes()
+    series(tmp_path).run(WEEKS[1])
+    current = file.read_bytes()
+    damaged = [None, older, current[:50], json.dumps({**json.loads(current), "id": "x"}).encode()]
+    for bad in damaged:
+        file.unlink()
+        if bad is not None:
+            file.write_bytes(bad)
+        step = lost(tmp_path)
+        assert step.state == "gap"
+        assert "What is published stays true and private." in str(step.why)
+        assert (not file.exists()) if bad is None else file.read_bytes() == bad
+        file.write_bytes(current)
+    assert lost(tmp_path).state == "drawn"
+
+
+def test_a_horizon_that_is_reached_is_said(tmp_path: Path) -> None:
+    done = series(tmp_path).run(WEEKS[4])
+    assert [step.state for step in done.steps] == ["drawn"] * 4 + ["gap"]
+    assert "another name" in str(done.steps[-1].why)
+    assert done.code == 1
+
+
+def test_a_rehearsal_spends_nothing_and_keeps_no_noise(tmp_path: Path) -> None:
+    done = series(tmp_path).run(WEEKS[3], dry_run=True)
+    assert {step.state for step in done.steps} == {"due"}
+    assert done.cost[0] == 1.0
+    assert not list(tmp_path.glob("*noise*"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"question": "hhh", "hierarchy": ["country"], "by": None, "keys": None, "measures": None},
+         "adds up numbers of a rollup"),
+        ({"keys": None, "delta": 1e-6}, "needs keys"),
+        ({"measures": {"m": "mean(x, 0, 5)"}}, "no count or sum"),
+        ({"measures": {"m": "sum(x, 0, auto)"}}, "bounds 'auto'"),
+        ({"measures": {"m": "sum(x, 0, 5, clipped=true)"}}, "clipped"),
+        ({"epsilon": None, "total": [1.0, 1e-6]}, "same people"),
+        ({"periods": None}, "periods"),
+        ({"periods": 1}, "periods"),
+        ({"cumulative": "days"}, "cumulative"),
+        ({"cumulative": 3}, "cumulative must be true"),
+        ({"law": "gaussian"}, "needs delta"),
+        ({"law": "cauchy"}, "law"),
+        ({"cumulative": False, "law": "laplace"}, "law needs cumulative"),
+    ],
+)  # fmt: skip
+def test_what_has_no_running_totals_is_refused(
+    tmp_path: Path, changed: dict[str, Any], why: str
+) -> None:
+    report = {**REPORT, **changed}
+    report = {name: value for name, value in report.items() if value is not None}
+    with pytest.raises(dp.DpframeError, match=why):
+        dp.Series(
+            [report],
+            source=visits(),
+            period={"column": "when", "unit": "week", "first": WEEKS[0]},
+            ledger={"path": tmp_path / "b.db", "epsilon": 3.0, "delta": 1e-5},
+        )
+
+
+KILLS = ["before noise is kept", "after noise is kept", "before it is stored", "after it is stored"]
+
+
+@pytest.mark.parametrize("kill", KILLS)
+def test_a_kill_never_gives_a_period_a_second_noise(tmp_path: Path, kill: str) -> None:
+    """Law: after a kill, the period has the noise that was kept, if any was, other periods have
+    theirs, and it costs once."""
+    series(tmp_path).run(WEEKS[0])
+    first = kept(tmp_path)
+
+    def work() -> None:
+        write, keep = NoiseFile.write, Ledger.keep
+
+        def writes(self: NoiseFile, told: Any) -> None:
+            if kill == KILLS[0]:
+                os._exit(9)
+            write(self, told)
+            if kill == KILLS[1]:
+                os._exit(9)
+
+        def keeps(self: Ledger, stored: Any) -> None:
+            if kill == KILLS[2]:
+                os._exit(9)
+            keep(self, stored)
+            os._exit(9)
+
+        NoiseFile.write = writes  # type: ignore[assignment, method-assign]
+        Ledger.keep = keeps  # type: ignore[method-assign]
+        series(tmp_path).run(WEEKS[1])
+
+    assert ended(forked(work)) == 9
+    then = kept(tmp_path)
+    assert series(tmp_path).run(WEEKS[1]).code == 0
+    now = kept(tmp_path)
+    assert now["measures"]["visits"]["released"][:1] == first["measures"]["visits"]["released"]
+    if kill != KILLS[0]:
+        assert now == then
+    frame = Ledger(tmp_path / "b.db").recall(f"visits-{WEEKS[1]}")
+    released = now["measures"]["visits"]["released"]
+    whole = [sum(column[:3]) for column in released]  # the root, if parts alone are measured
+    assert len(released) == 2
+    if len(released[0]) == 3:
+        assert frame["visits_so_far"].iloc[0] == sum(whole)
+    assert Ledger(tmp_path / "b.db").spent.epsilon == 1.0
+
+
+def test_changes_of_totals_follow_from_the_joint_law(tmp_path: Path) -> None:
+    """Law: between two totals lies what a few periods add, so that an interval of their change is
+    narrower than noises drawn apart would make it."""
+    series(tmp_path, periods=52).run(WEEKS[4])
+    names = [f"visits-{week}" for week in WEEKS[3:5]]
+    told: Any = {"ledger": Ledger(tmp_path / "b.db"), "simultaneous": False}
+    total = dp.change(*names, measure="visits_so_far", **told).iloc[0]
+    after = [total[f"after_{end}"] for end in ("lower", "upper")]
+    before = [total[f"before_{end}"] for end in ("lower", "upper")]
+    apart = math.hypot(after[1] - after[0], before[1] - before[0])
+    assert total["change_upper"] - total["change_lower"] < 0.9 * apart
+
+
+def test_a_gaussian_series_is_proved(tmp_path: Path) -> None:
+    """Law: the verifier bounds delta of all periods from the column; a column that leaves later
+    periods out is another claim, which the receipt's tables do not support."""
+    series(tmp_path, law="gaussian", delta=1e-6).run(WEEKS[0])
+    frame = Ledger(tmp_path / "b.db").recall(f"visits-{WEEKS[0]}")
+    assert dp.verify(frame).outcome == "proved"
+    proof = json.loads(frame.attrs["dp"]["proof"]["text"])
+    (drawn,) = proof["game"]["drawn"]
+    drawn["column"] = [2 * each for each in drawn["column"]]
+    assert verify_proof(json.dumps(proof)).outcome == "failed"
+    mu = math.hypot(*drawn["column"]) / 2 / drawn["periods"][0]["sigma"]
+    assert normal_delta(mu, 1.0) <= frame.attrs["dp"]["computed_delta"] * 1.05
