@@ -129,7 +129,8 @@ def _is_quiet(frame: pd.DataFrame, receipt: Receipt) -> bool:
     hold 0, as one of many intervals misses what it should hold."""
     if receipt.get("keys") is None and (frame["level"] > 0).any():
         return False
-    named = receipt_measures(receipt)
+    totals = totals_of(receipt)  # which stay large when nothing is added
+    named = [one for one in receipt_measures(receipt) if one.name not in totals]
     if named and all(one.limits for one in named):
         return all(frame[one.name].isna().all() for one in named)
     measures = [one.columns for one in named if not one.limits] or [("count", "lower", "upper")]
@@ -139,6 +140,16 @@ def _is_quiet(frame: pd.DataFrame, receipt: Receipt) -> bool:
             if ((2 * low - value > 0) | (2 * high - value < 0)).any():
                 return False
     return True
+
+
+SO_FAR_CHANGES = "A total changes by what the newest period adds."
+"""What stands in the place of changes of running totals."""
+
+
+def totals_of(receipt: Receipt) -> dict[str, str]:
+    """The running totals of a receipt, with names for people."""
+    told = receipt.get("measures") or {}
+    return {name: f"{own['total_of']} so far" for name, own in told.items() if "total_of" in own}
 
 
 def series_page(stretch: Stretch, changes: Changes | Mapping[str, Changes], *, title: str) -> str:
@@ -170,8 +181,13 @@ def series_page(stretch: Stretch, changes: Changes | Mapping[str, Changes], *, t
     frame, receipt = list(drawn.values())[-1]
     if "hierarchy" not in receipt or receipt["mechanism"].startswith("synthetic"):
         raise ParameterError("pages over time need a hierarchy. Leave pages out.")
-    measures = receipt_measures(receipt)
-    asked = [(one.columns, figures_of(frame, one), one.name, one.limits) for one in measures]
+    measures, totals = receipt_measures(receipt), totals_of(receipt)
+    if totals and receipt["running"]["look"] != "weeks":
+        measures.sort(key=lambda one: one.name not in totals)  # what readers look at stands first
+    asked = [
+        (one.columns, figures_of(frame, one), totals.get(one.name, one.name), one.limits)
+        for one in measures
+    ]
     own = Figures(digits=receipt.digits)
     asked = asked or [(("count", "lower", "upper"), own, receipt.count_noun, None)]
     gaps = frozenset(periods.keys() - drawn.keys())
@@ -191,7 +207,11 @@ def series_page(stretch: Stretch, changes: Changes | Mapping[str, Changes], *, t
                 for period, made in drawn.items()
             },
             gaps=gaps,
-            changes=changes.get(columns[0], "") if isinstance(changes, Mapping) else changes,
+            changes=SO_FAR_CHANGES
+            if columns[0] in totals
+            else changes.get(columns[0], "")
+            if isinstance(changes, Mapping)
+            else changes,
         )
         sections.append(_measure_sections(over))
         figures += _series_figures(over)

@@ -418,7 +418,8 @@ def test_two_results_of_a_shell_are_compared_without_a_ledger(tmp_path: Path, ca
 def test_reports_name_the_hierarchy_by_either_word(word: str, tmp_path: Path) -> None:
     """Law: for every question; the example of a rollup in the documents runs."""
     text = (Path(__file__).parents[2] / "docs/series.md").read_text("utf-8")
-    example = text.partition("```toml\n")[2].partition("```")[0].replace("by =", f"{word} =")
+    declared = text.partition("## What is declared")[2].partition("```toml\n")[2]
+    example = declared.partition("```")[0].replace("by =", f"{word} =")
     RECEIPTS.assign(when=pd.Timestamp("2026-01-05")).to_parquet(tmp_path / "sales.parquet")
     (tmp_path / "reports.toml").write_text(
         'source = "sales.parquet"\n[ledger]\npath = "b.db"\nepsilon = 2.0\ndelta = 1e-6\n'

@@ -12,9 +12,11 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -37,7 +39,7 @@ from dpframe.mechanisms.running_totals import (
     tree,
     trees,
 )
-from dpframe.noise import NoiseTable
+from dpframe.noise import NoiseTable, UnboundedNoise
 from dpframe.postprocess.strategy import PARTS
 from dpframe.postprocess.weighted_laplace import whole_half_width
 from dpframe.testing import seeded_noise
@@ -58,7 +60,7 @@ class Grid:
         return self.columns[self.asked - 1]
 
 
-Rows = Callable[[list[np.ndarray]], np.ndarray]
+Rows = Callable[[list[np.ndarray]], Any]
 """The records of a period, which may follow from what was released before."""
 
 
@@ -296,6 +298,93 @@ def test_intervals_hold(kind: str, confidence: float) -> None:
     assert held(totals[19], -1, 19, 0.6) < confidence - 0.02  # planted: less variance
 
 
+def enumerated(
+    law: SeriesLaw, periods: int, far: int, rows: Rows = lambda _: np.int64(0)
+) -> tuple[np.ndarray, np.ndarray]:
+    """All outcomes of what periods release, of shape (periods, outcomes), and their chances."""
+    values = np.arange(-far, far + 1)
+    grid = [each.ravel() for each in np.meshgrid(*[values] * len(law.spread.level), indexing="ij")]
+    chance = np.ones(len(grid[0]))
+    for level, each in zip(law.spread.level, grid, strict=True):
+        chance = chance * mass_of(law.laws[PARTS][level], values)[each + far]
+    memory, released = Memory(draws=dict(enumerate(grid))), list[np.ndarray]()  # type: ignore[arg-type]
+    for _ in range(periods):
+        run_period({PARTS: rows(released) + np.zeros(len(chance), dtype=np.int64)}, law, memory)
+        released.append(np.array(memory.released[-1], dtype=np.int64))
+    return np.stack(released), chance
+
+
+def tiny_tree() -> SeriesLaw:
+    spread = tree(2, 2, Fraction(1, 2), 2)
+    laws = (UnboundedNoise(Fraction(1)), UnboundedNoise(Fraction(1)))
+    return SeriesLaw(spread=spread, laws={PARTS: laws}, most=1, epsilon=Fraction(2))
+
+
+def largest_loss(law: SeriesLaw, far: int, once: bool) -> float:
+    """The largest loss of one record in either period, but for outcomes at the ends of the grid.
+    Planted if not ``once``: the record is in the period's own draw and in both of its rows."""
+    told = []
+    for more in (None, 0, 1):
+
+        def rows(released: list[np.ndarray], more: int | None = more) -> Any:
+            here = more is not None and (more == len(released) or not once)
+            return adaptive(released) + here
+
+        seen, chance = enumerated(law, 2, far, rows)
+        keys, where = np.unique(seen, axis=1, return_inverse=True)
+        mass = np.bincount(where.reshape(-1), weights=chance)
+        told.append(dict(zip(map(tuple, keys.T.tolist()), mass.tolist(), strict=True)))
+    losses = [
+        abs(math.log(p / told[0][seen]))
+        for other in told[1:]
+        for seen, p in other.items()
+        if p > 1e-6 and seen in told[0]
+    ]
+    return max(losses)
+
+
+def test_a_tree_loses_epsilon_at_most() -> None:
+    """Law: whatever second rows follow from, no outcome is more than e^epsilon times as likely with
+    a record more; a record in two periods loses more."""
+    law = tiny_tree()
+    assert 0.5 * float(law.epsilon) < largest_loss(law, 22, True) <= float(law.epsilon) + 1e-3
+    assert largest_loss(law, 22, False) > float(law.epsilon) + 0.2
+
+
+def mass_of(law: Any, values: np.ndarray) -> np.ndarray:
+    if isinstance(law, NoiseTable):
+        inside = (values >= law.lowest) & (values <= law.highest)
+        return np.where(inside, law.pmf[np.clip(values - law.lowest, 0, len(law.pmf) - 1)], 0.0)
+    q = math.exp(-1 / float(law.scale))
+    return np.asarray((1 - q) / (1 + q) * q ** np.abs(values))
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.8, 0.9, 0.95, 0.99])
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_intervals_hold_for_every_outcome(coarse: None, kind: str, confidence: float) -> None:
+    """Law: intervals of periods, of totals and of differences hold with at least their confidence,
+    summed over all outcomes of a tiny series."""
+    law, periods, far = tiny_tree(), 2, 24
+    if kind == "gaussian":
+        law, periods = tiny(3), 3
+        far = law.laws[PARTS][0].highest  # type: ignore[union-attr]
+    weeks, chance = enumerated(law, periods, far)
+    assert abs(chance.sum() - 1) < 1e-6
+    totals = np.cumsum(weeks, axis=0)
+    for last in range(periods):
+        for before, errors in ((last - 1, weeks[last]), (-1, totals[last])):
+            square = np.array([2 * float(law.scales(before, last)[PARTS]) ** 2])
+            share = np.array([law.share(before, last)])
+            half = int(whole_half_width(square, confidence, share)[0])
+            assert chance[np.abs(errors) <= half].sum() >= confidence - 1e-6
+    told = law.correlations(periods - 1, so_far=False)[0]
+    both = [2 * float(law.scales(at - 1, at)[PARTS]) ** 2 for at in (0, periods - 1)]
+    joint = sum(both) - 2 * told * math.sqrt(both[0] * both[1])
+    half = int(whole_half_width(np.array([joint]), confidence)[0])
+    moved = np.abs(weeks[-1] - weeks[0])
+    assert chance[moved <= half].sum() >= confidence - 1e-6
+
+
 # -- series ----------------------------------------------------------------------------------------
 
 REPORT: dict[str, Any] = {
@@ -483,6 +572,81 @@ def test_a_kill_never_gives_a_period_a_second_noise(tmp_path: Path, kill: str) -
     if len(released[0]) == 3:
         assert frame["visits_so_far"].iloc[0] == sum(whole)
     assert Ledger(tmp_path / "b.db").spent.epsilon == 1.0
+
+
+def test_intervals_of_another_confidence_follow_from_the_receipt(tmp_path: Path) -> None:
+    """Law: they are what another release with the same noise would have said."""
+    series(tmp_path).run(WEEKS[2])
+    frame = Ledger(tmp_path / "b.db").recall(f"visits-{WEEKS[2]}")
+    assert frame.dp.intervals(confidence=0.95).equals(frame)
+    narrow = frame.dp.intervals(confidence=0.6)
+    assert (narrow["visits_so_far_upper"] < frame["visits_so_far_upper"]).all()
+
+
+def test_the_document_is_run(tmp_path: Path) -> None:
+    """Law: the report of docs/series.md gives the columns that it promises, and costs what a week
+    costs; its page shows totals first."""
+    text = (Path(__file__).parents[2] / "docs" / "series.md").read_text("utf-8")
+    declared = text.split("## So far this year")[1].split("```toml")[1].split("```")[0]
+    flights = pd.read_parquet(str(files("dpframe") / "data/flights.parquet"))
+    flights["date"] = pd.to_datetime(flights["date"])
+    flights.to_parquet(tmp_path / "flights.parquet")
+    (tmp_path / "reports.toml").write_text(
+        'source = "flights.parquet"\npages = "pages"\npublish = "results.duckdb"\n'
+        'ledger = { path = "b.db", epsilon = 2.0, delta = 1e-5 }\n'
+        f'period = {{ column = "date", unit = "week", first = "2013-W02" }}\n{declared}'
+    )
+    done = dp.Series.read(tmp_path / "reports.toml").run("2013-W04")
+    assert (done.code, done.cost[0]) == (0, 1.0)
+    with duckdb.connect(str(tmp_path / "results.duckdb"), read_only=True) as con:
+        rows = con.sql(
+            "SELECT departures_so_far - sum(departures) OVER (PARTITION BY prefix ORDER BY period) "
+            "FROM airports_all"
+        ).fetchall()
+    assert rows == [(0,)] * 12
+    page = (tmp_path / "pages" / "airports.html").read_text()
+    assert 0 < page.index("departures so far") < page.index(">departures<")
+
+
+def test_ways_are_planned_at_every_door() -> None:
+    """Law: the planner takes the least error for what is looked at, and takes Laplace noise where
+    Gaussian noise is wider; Python and SQL say the same."""
+    told: dict[str, Any] = {"measures": "count", "keys": ["a", "b"]}
+    plans = {
+        look: dp.plan_series(52, "rollup", ["x"], total=(1.0, 1e-6), cumulative=look, **told)
+        for look in ("totals", "weeks", "both")
+    }
+    assert {look: plan.chosen.name for look, plan in plans.items()} == {
+        "totals": "laplace",
+        "weeks": "apart",
+        "both": "laplace",
+    }
+    frame = plans["totals"].to_frame().set_index("way")["half_width_so_far"]
+    assert frame["laplace"] < 0.8 * frame["apart"]
+    assert frame["laplace"] < frame["gaussian"]
+    assert plans["totals"].reserve() is None
+    report = {"name": "r", "question": "rollup", **plans["totals"].arguments}
+    dp.Series(
+        [report],
+        source=visits(),
+        period={"column": "when", "unit": "week", "first": WEEKS[0]},
+        ledger="unmade.db",
+    )
+    with duckdb.connect() as con:
+        dp.register(con)
+        rows = con.sql(
+            "SELECT half_width_so_far FROM dp_plan_series(question := 'rollup', about := ['x'], "
+            "releases := 52, epsilon := 1.0, delta := 1e-6, arguments := "
+            "{'measures': 'count', 'keys': ['a', 'b'], 'cumulative': 'totals'})"
+        ).fetchall()
+    assert [row[0] for row in rows] == frame.tolist()
+    for bad in ({"disjoint": True}, {"law": "cauchy"}):
+        with pytest.raises(dp.DpframeError):
+            dp.plan_series(52, "rollup", ["x"], total=(1.0, 1e-6), cumulative=True, **told, **bad)
+    with pytest.raises(dp.DpframeError, match="rollup"):
+        dp.plan_series(52, "hhh", ["x"], total=(1.0, 1e-6), cumulative=True)
+    with pytest.raises(dp.DpframeError, match="law needs cumulative"):
+        dp.plan_series(52, "hhh", ["x"], total=(1.0, 1e-6), law="laplace")
 
 
 def test_changes_of_totals_follow_from_the_joint_law(tmp_path: Path) -> None:
