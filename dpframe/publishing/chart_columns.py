@@ -385,6 +385,8 @@ def _measure_meanings(facts: Mapping[str, Any]) -> dict[str, str]:
             )
         sums = "adds up" if measure.adds_up else "does not add up"
         out[value] = f"Noisy number: {what}; {sums}, may be negative"
+        if (of := facts["measures"].get(measure.name, {}).get("total_of")) is not None:
+            out[value] = f"Noisy sum of {of} over all periods so far: {what}; no sum over periods"
         out[lower] = f"Lower end of the interval for the true {value}, {at}"
         out[upper] = f"Upper end of the interval for the true {value}, {at}"
         if measure.kind == "quantile":

@@ -511,6 +511,7 @@ def test_a_rehearsal_spends_nothing_and_keeps_no_noise(tmp_path: Path) -> None:
         ({"cumulative": 3}, "cumulative must be true"),
         ({"law": "gaussian"}, "needs delta"),
         ({"law": "cauchy"}, "law"),
+        ({"law": "gaussian", "delta": 1e-6, "user": "country"}, "protects records"),
         ({"cumulative": False, "law": "laplace"}, "law needs cumulative"),
     ],
 )  # fmt: skip
@@ -647,6 +648,37 @@ def test_ways_are_planned_at_every_door() -> None:
         dp.plan_series(52, "hhh", ["x"], total=(1.0, 1e-6), cumulative=True)
     with pytest.raises(dp.DpframeError, match="law needs cumulative"):
         dp.plan_series(52, "hhh", ["x"], total=(1.0, 1e-6), law="laplace")
+
+
+@pytest.mark.evidence
+def test_intervals_of_released_nodes_hold(tmp_path: Path) -> None:
+    """Law: intervals of every level hold the truth, of weeks and of totals, where levels are
+    measured and made to agree."""
+    rows = visits().assign(city=lambda one: (one.index % 12).astype(str))
+    keys = [[country, str(city)] for country in ("FR", "DE") for city in range(12)]
+    week = rows["when"].dt.isocalendar().week
+    held: dict[tuple[int, str], list[bool]] = {}
+    for number in range(60):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        dp.Series(
+            [{**REPORT, "by": ["country", "city"], "keys": keys, "epsilon": 0.4, "periods": 52}],
+            source=rows,
+            period={"column": "when", "unit": "week", "first": WEEKS[0]},
+            ledger={"path": folder / "b.db", "epsilon": 3.0, "delta": 1e-5},
+        ).run(WEEKS[4])
+        ledger = Ledger(folder / "b.db")
+        for at, name in enumerate(WEEKS):
+            for told in ledger.recall(f"visits-{name}").to_dict("records"):
+                below = pd.Series(True, index=rows.index)
+                for column in ("country", "city")[: told["level"]]:
+                    below &= rows[column] == told[column]
+                for end, here in (("", week == 41 + at), ("_so_far", week <= 41 + at)):
+                    ends = (told[f"visits{end}_{side}"] for side in ("lower", "upper"))
+                    low, high = ends
+                    truth = int((below & here).sum())
+                    held.setdefault((told["level"], end), []).append(low <= truth <= high)
+    assert {place for place, several in held.items() if np.mean(several) < 0.92} == set()
 
 
 def test_changes_of_totals_follow_from_the_joint_law(tmp_path: Path) -> None:

@@ -425,6 +425,7 @@ class Series:
         another), and the arguments of the question's function. A report may have its own
         ``source`` and ``period``, and ``data``. In the place of ``epsilon`` and ``delta`` it may
         have ``periods``, their number, and ``total``, the (epsilon, delta) of all of them together.
+        With ``cumulative`` and ``periods`` a rollup of listed keys has running totals.
         Releases are called NAME-PERIOD.
     source
         Where the rows are: the path of a file, in which ``{period}`` stands for the period; a

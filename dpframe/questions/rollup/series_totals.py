@@ -335,9 +335,15 @@ def running_plan(
     wanted = LAWS if law is None else (known_choice("law", law, LAWS),)
     if not spent and law == "gaussian":
         raise BudgetError("law='gaussian' needs delta. Pass delta.")
+    by_user = plan.unit.user is not None
+    if by_user and law == "gaussian":
+        raise ParameterError(
+            "law='gaussian' protects records: a user in several periods would lose more than their "
+            "sum. Leave law or user out."
+        )
     listed = plan.listed_keys
     assert listed is not None
-    weights = level_strategy(listed.level, listed.parent, by_user=plan.unit.user is not None)
+    weights = level_strategy(listed.level, listed.parent, by_user=by_user)
     laws: dict[str, SeriesLaw] = {}
     whole = sum((several[0].epsilon for several in plan.paid.values()), Fraction(0))
     for name, (one,) in plan.paid.items():
@@ -345,7 +351,7 @@ def running_plan(
         told["weights"] = weights
         own = float(Fraction(spent) * one.epsilon / whole) * (1 - 1e-9)
         found = [laplace_law(look, **told)] if "laplace" in wanted else []
-        if own and "gaussian" in wanted:
+        if own and "gaussian" in wanted and not by_user:
             with suppress(BudgetError) if found else nullcontext():
                 found.append(gaussian_law(look, delta=own, **told))
         laws[name] = found[least_error([each.errors for each in found], look)]
