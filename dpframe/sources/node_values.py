@@ -17,6 +17,12 @@ depends on its own key and on what is public.
 
 What a user adds depends on this user, on public numbers and on nothing else; it is in whole
 numbers, so that its norm is surely within its bound.
+
+**Different values of users** are matched with users: each value at a node with one user who has it
+there, each user at each level with at most so many values. Those that count are the first largest
+set that can be matched, in an order of hashes that does not depend on the data: a value counts
+where it can be matched beside all values that count before it. So one user more takes nothing away,
+and adds at most as many values as they are matched with (docs/guarantees.md).
 """
 
 from __future__ import annotations
@@ -25,16 +31,19 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpframe._duck import VIEW
 from dpframe.budget import PrivacyUnit
 from dpframe.common.texts import identifier
 from dpframe.counts import Ints, NodeSet
+from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._date import moment_sql
 from dpframe.measures.bins import ValueKind, value_sql
@@ -49,6 +58,8 @@ from dpframe.sources.segment_places import (
     node_places_ctes,
     reported_levels,
 )
+
+Few = NDArray[np.int32]
 
 
 def binned_sql(column: str, duckdb_type: str, kind: ValueKind) -> str:
@@ -320,6 +331,109 @@ def _levels_of_users(units: Ints, first: Ints, many: Ints, norm: int) -> Ints:
     return np.where(reached > 0, level[last] if len(level) else 0, norm)
 
 
+def matched_values(held: pa.ChunkedArray, nodes: int, most: int, *, root: bool) -> Ints:
+    """How many values are matched at each of the ``nodes``, where each user is matched with at most
+    ``most`` at a level. With ``root`` all values are at node 0, too.
+
+    ``held`` has for each user the hash ``h`` of each value, and the nodes where it lies, a column a
+    level, NULL for none. Values with one hash are one value.
+    """
+    many = pc.fill_null(pc.list_value_length(held), 0).to_numpy()
+    count = np.zeros(nodes, dtype=np.int64)
+    if not many.any():
+        return count
+    value, *places = pc.list_flatten(held).combine_chunks().flatten()
+    if not root and places[0].null_count:
+        raise SourceError(CHANGED)
+    hashes = mix_bits(value.to_numpy().astype(np.uint64))
+    order = np.argsort(hashes)
+    hashes, user = hashes[order], np.repeat(np.arange(len(many)), many)[order]
+    new = np.append(True, hashes[1:] != hashes[:-1])
+    number, bits = np.cumsum(new) - 1, max(nodes - 1, 1).bit_length()
+    mask = (1 << bits) - 1
+    low = hashes[new].astype(np.int64) & mask  # so that no node comes first for all values
+    levels = [np.zeros(len(user), dtype=np.int64)] if root else []
+    levels += [pc.fill_null(place, -1).to_numpy()[order].astype(np.int64) for place in places]
+    for node in levels:
+        there = node >= 0
+        at = (number << bits | (node ^ low[number]))[there]
+        at, owner = different_pairs(at, user[there], len(many))
+        starts = np.flatnonzero(np.diff(at, prepend=-1))
+        node = (at[starts] ^ low[at[starts] >> bits]) & mask
+        rows = np.bincount(owner, minlength=1)
+        if rows.max() > most:
+            loop = match_in_order if len(owner) < MANY_PAIRS else compiled_match()
+            room = np.minimum(rows, most).astype(np.int32)
+            ends = np.append(starts, len(owner))
+            first = np.append(0, np.cumsum(room, dtype=np.int64))
+            node = node[loop(ends, owner.astype(np.int32), first, room)]
+        count += np.bincount(node, minlength=nodes)
+    return count
+
+
+CHANGED = "the source changed while it was read. Call again."
+
+MANY_PAIRS = 2**14
+"""Pairs of a user and a value from which on a loop is compiled."""
+
+
+@lru_cache
+def compiled_match() -> Callable[[Ints, Few, Ints, Few], NDArray[np.bool_]]:
+    """The loop of :func:`match_in_order`, compiled."""
+    from dpframe.sketches._kernels import compile_loop
+
+    return compile_loop(match_in_order)
+
+
+def match_in_order(starts: Ints, user: Few, first: Ints, room: Few) -> NDArray[np.bool_]:
+    """Return for each value whether it can be matched beside all that are matched before it.
+
+    Value i has the users ``user[starts[i] : starts[i + 1]]``. User u can be matched with
+    ``room[u]`` values, which are held from place ``first[u]`` on; this changes ``room``. Where none
+    of a value's users has room, a shortest chain is searched in which each user takes a value of
+    the one before, and the last one has room. Users who are reached in vain have no such chain
+    later on either.
+    """
+    values = len(starts) - 1
+    matched, owner = np.zeros(values, np.bool_), np.full(values, -1, np.int32)
+    where, held = np.zeros(values, np.int64), np.zeros(first[-1], np.int32)
+    reached, through = np.full(len(room), -1, np.int32), np.zeros(len(room), np.int32)
+    queue = np.zeros(len(room), np.int32)
+    for value in range(values):
+        found, wanted, length, at, place, last = -1, value, 0, 0, 0, 0
+        while True:
+            for i in range(starts[wanted], starts[wanted + 1]):
+                one = user[i]
+                if reached[one] < value:
+                    reached[one], through[one], queue[length] = value, wanted, one
+                    length += 1
+                    if room[one] > 0:
+                        found = one
+                        break
+            if found >= 0:
+                break
+            if place == last:
+                if at == length:
+                    break
+                place, last = first[queue[at]], first[queue[at] + 1]
+                at += 1
+            wanted = held[place]
+            place += 1
+        if found < 0:
+            for at in range(length):
+                reached[queue[at]] = values
+            continue
+        matched[value] = True
+        room[found] -= 1
+        one, place = found, first[found] + room[found]
+        while one >= 0:  # back along the chain
+            wanted = through[one]
+            held[place] = wanted
+            place, where[wanted] = where[wanted], place
+            one, owner[wanted] = owner[wanted], one
+    return matched
+
+
 THREADS = 4
 """Threads, at most: each holds an array with one number for every node."""
 
@@ -338,6 +452,21 @@ def by_threads(work: Callable[[int, int], Any], ends: Sequence[int]) -> list[Any
     with ThreadPoolExecutor(threads()) as pool:
         each = pool.map if len(ends) > 2 else map  # one range waits for no other
         return list(each(work, ends[:-1], ends[1:]))
+
+
+def different_pairs(one: Ints, other: Ints, size: int) -> tuple[Ints, Ints]:
+    """The different pairs of a whole number and another one below ``size``, in order."""
+    bits = max(size - 1, 1).bit_length()
+    if int(one.max(initial=0)).bit_length() + bits > 63:
+        order = np.lexsort([other, one])
+        one, other = one[order], other[order]
+        new = (np.diff(one, prepend=-1) != 0) | (np.diff(other, prepend=-1) != 0)
+        return one[new], other[new]
+    packed = (one << bits) | other
+    if (packed[1:] < packed[:-1]).any():
+        packed.sort()
+    packed = packed[np.flatnonzero(np.diff(packed, prepend=-1))]
+    return packed >> bits, packed & ((1 << bits) - 1)
 
 
 def node_sums(at: NDArray[Any], number: Ints, size: int) -> Ints:

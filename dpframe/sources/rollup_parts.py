@@ -166,7 +166,9 @@ class RowParts:
             from dpframe.sources.spark_parts import distinct_by_spark
 
             table = distinct_by_spark(self.source, self.hierarchy, self.unit, distinct, nodes)
-            return _numbers_by_node(table, "place", "n", nodes)
+            if self.unit.user is None:
+                return _numbers_by_node(table, "place", "n", nodes)
+            return self._matched_numbers(table, distinct, nodes)
         wanted = [*self.hierarchy.source_columns, distinct.column]
         seed = random_seed()  # always drawn, so that later draws do not depend on which code counts
         with self._open_parts(wanted) as (relation, types):
@@ -205,7 +207,16 @@ class RowParts:
                 seed=seed,
             )
             table = relation.query(statement, self.progress)
-        return _numbers_by_node(table, "place", "n", nodes)
+        return self._matched_numbers(table, distinct, nodes)
+
+    def _matched_numbers(
+        self, table: pa.Table, distinct: Distinct, nodes: ReportedNodes
+    ) -> NDArray[np.object_]:
+        from dpframe.sources.node_values import matched_values
+
+        assert distinct.at_most is not None
+        n, root = len(nodes.level), not self.hierarchy.has_cells
+        return matched_values(table["held"], n, distinct.at_most, root=root).astype(object)
 
     def in_bins(self, vectors: BinVectors, nodes: ReportedNodes) -> Ints:
         """What every part has in each bin, shape (nodes, bins)."""

@@ -44,10 +44,8 @@ rounded towards 0.
 **Different values** are counted at every reported node, or in the segment of every cell.
 
 If records are protected, all values count, and :mod:`dpframe.sources.user_rows` counts them. If
-users are, each level counts at most ``at_most``
-pairs of a node and a value per user: the first pairs in the order of a hash with a secret seed.
-Which pairs of a user count depends only on this user, the reported nodes and the seed. All segments
-together are one level. The statement returns ``place, n``.
+users are, :mod:`dpframe.sources.node_values` matches values with users. The statement returns a row
+for each user, ``held``, the hashes ``h`` of their values with a secret seed, and where these lie.
 """
 
 from __future__ import annotations
@@ -63,12 +61,12 @@ from numpy.typing import NDArray
 
 from dpframe._duck import VIEW
 from dpframe.budget import PrivacyUnit
-from dpframe.common.texts import ascending_order, literal
+from dpframe.common.texts import literal
 from dpframe.counts import ListedCells
 from dpframe.hierarchy import Hierarchy, Kind
 from dpframe.hierarchy._base import level_key_sql, pack_key
 from dpframe.measures.measure import GRID, Distinct, Vector
-from dpframe.sources.cell_leaves import finest_columns, keyed_sql, row_hash, same_key_sql
+from dpframe.sources.cell_leaves import finest_columns, keyed_sql, same_key_sql
 from dpframe.sources.portable_sql import Summand
 from dpframe.sources.rollup_statement import exact_column_sql, source_sql
 
@@ -562,9 +560,6 @@ def distinct_statement(
 ) -> str:
     """The statement where users are protected; ``types`` are the DuckDB types of
     ``hierarchy.source_columns``."""
-    several = hierarchy.has_cells
-    levels, root = ([], "part") if several else (reported_levels(nodes), "0")
-    at = "".join(f", n{level}" for level in levels)
     parts = _placed_ctes(
         *(hierarchy, unit),
         {"v": exact_column_sql(distinct.column, value_type)},
@@ -573,23 +568,21 @@ def distinct_statement(
         user_type=user_type,
         rows="(FROM source WHERE v IS NOT NULL)",
     )
+    places = value_places(hierarchy, nodes)
+    at = "".join(f", {place}::INTEGER AS {place}" for place in places)
     parts.append(
-        f"placed AS (SELECT DISTINCT u, v, {root} AS n0{at} FROM "
+        f"placed AS (SELECT DISTINCT u, hash(v, {seed}::UBIGINT) AS h{at} FROM "
         f"{keyed_leaves_join(hierarchy, nodes)})"
     )
-    counted = [
-        f"SELECT place, count(DISTINCT v) AS n FROM ({_bounded_values_sql(level, distinct, seed)}) "
-        "GROUP BY place"
-        for level in (0, *levels)
-    ]
-    return f"WITH {', '.join(parts)} " + " UNION ALL ".join(counted)
-
-
-def _bounded_values_sql(level: int, distinct: Distinct, seed: int) -> str:
-    """A query of the pairs of a node and a value that count at a level."""
-    pairs = f"SELECT DISTINCT u, n{level} AS place, v FROM placed WHERE n{level} IS NOT NULL"
-    order = ascending_order(row_hash("u, place, v", seed), "place", "v")
+    packed = ", ".join(f"{name} := {name}" for name in ("h", *places))
     return (
-        f"SELECT place, v FROM ({pairs}) QUALIFY row_number() OVER "
-        f"(PARTITION BY u ORDER BY {order}) <= {distinct.at_most}"
+        f"WITH {', '.join(parts)} SELECT list(struct_pack({packed})) AS held FROM placed GROUP BY u"
     )
+
+
+def value_places(hierarchy: Hierarchy, nodes: ReportedNodes) -> list[str]:
+    """The columns with the places where values of users are matched, level by level; the root,
+    where all are, has none."""
+    if hierarchy.has_cells:
+        return ["part"]
+    return [f"n{level}" for level in reported_levels(nodes)]

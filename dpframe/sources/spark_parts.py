@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from dpframe._duck import VIEW
 from dpframe.budget import PrivacyUnit
-from dpframe.common.texts import ascending_order, identifier
+from dpframe.common.texts import identifier
 from dpframe.dialects import REAL, SPARK
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy.portable import Keys
@@ -41,6 +41,7 @@ from dpframe.sources.segment_places import (
     reported_levels,
     user_total_columns,
     value_indices,
+    value_places,
     vector_summands,
 )
 from dpframe.sources.spark import SparkFrame
@@ -126,38 +127,37 @@ def distinct_by_spark(
     distinct: Distinct,
     nodes: ReportedNodes,
 ) -> pa.Table:
-    """The columns ``place, n``, as ``distinct_statement`` returns them. Private."""
+    """The columns ``place, n``; by user ``held``, as ``distinct_statement`` returns it. Private."""
     d, seed = SPARK, random_seed()
     source = check_spark(frame, hierarchy, unit, [distinct.column])
     keys = _spark_keys(source, hierarchy)
     value = d.identifier(source.names[distinct.column])
     own = ["v"] if unit.user is None else ["u", "v"]
     pair, levels = ", ".join(own), reported_levels(nodes)
-    several = isinstance(keys, CellKeys)  # every row is in one segment
-    each = ["part"] if several else [d.to_integer("0"), *(f"n{level}" for level in levels)]
-    at_each = f"posexplode(array({', '.join(each)}))"
     parts = [
         _spark_source_cte(source, keys, unit, beside={"v": value}),
         f"keyed AS ({portable_keyed_sql(keys, 'source', pair, ' WHERE v IS NOT NULL')})",
         f"placed AS ({_row_places_sql(keys, nodes, source.listed, own)})",
-        f"pairs AS (SELECT DISTINCT {pair}, level, place FROM placed "
-        f"LATERAL VIEW {at_each} places AS level, place WHERE place IS NOT NULL)",
     ]
-    rows = "pairs"
-    if distinct.at_most is not None:
-        hashed = d.hash_of(["u", "place", "v"], seed)
-        order = ascending_order("h", "place", "v")
-        parts += [
-            f"hashes AS (SELECT u, v, level, place, {hashed} AS h FROM pairs)",
-            "ranked AS (SELECT v, place, row_number() OVER "
-            f"(PARTITION BY u, level ORDER BY {order}) AS i FROM hashes)",
-        ]
-        rows = f"ranked WHERE i <= {distinct.at_most}"
-    statement = (
-        f"WITH {', '.join(parts)} SELECT place, count(DISTINCT v) AS n FROM {rows} GROUP BY place"
-    )
+    if unit.user is None:
+        several = isinstance(keys, CellKeys)  # every row is in one segment
+        each = ["part"] if several else [d.to_integer("0"), *(f"n{level}" for level in levels)]
+        statement = (
+            f"SELECT place, count(DISTINCT v) AS n FROM placed LATERAL VIEW "
+            f"explode(array({', '.join(each)})) places AS place WHERE place IS NOT NULL "
+            "GROUP BY place"
+        )
+    else:
+        held = ", ".join(["h", *value_places(hierarchy, nodes)])
+        hashed = held.replace("h", f"{d.hash_of(['v'], seed)} AS h", 1)
+        statement = (
+            f"SELECT collect_list(struct({held})) AS held FROM "
+            f"(SELECT DISTINCT u, {hashed} FROM placed) GROUP BY u"
+        )
     with source:
-        return source.rows_with_table(statement, _reported_table(keys, nodes))
+        return source.rows_with_table(
+            f"WITH {', '.join(parts)} {statement}", _reported_table(keys, nodes)
+        )
 
 
 def bins_by_spark(

@@ -44,7 +44,14 @@ from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._cells import Columns
 from dpframe.measures.measure import Vector
 from dpframe.sources.cell_leaves import finest_columns, keyed_sql, same_key_sql, user_hash
-from dpframe.sources.node_values import BLOCK_ROWS, by_threads, mix_bits, whole_users
+from dpframe.sources.node_values import (
+    BLOCK_ROWS,
+    CHANGED,
+    by_threads,
+    different_pairs,
+    mix_bits,
+    whole_users,
+)
 from dpframe.sources.packed_keys import BITS, NUMBERS
 from dpframe.sources.portable_sql import Summand
 from dpframe.sources.rollup_statement import candidates_sql, level_ctes, result_columns, source_sql
@@ -91,7 +98,7 @@ class UserRows:
         def of_some(begin: int, end: int) -> list[Ints]:
             rows = slice(self.first[begin], self.first[end])
             user = np.repeat(np.arange(end - begin), np.diff(self.first[begin : end + 1]))
-            pairs = _different_pairs(user, self.key[rows].astype(np.int64), len(self.key_hash))
+            pairs = different_pairs(user, self.key[rows].astype(np.int64), len(self.key_hash))
             hashes = self.user_hash[begin:end]
             return [
                 np.bincount(self._nodes_of_users(pairs, place, size, hashes, most), minlength=size)
@@ -112,7 +119,7 @@ class UserRows:
         if (node < 0).any():
             there = node >= 0
             user, key, node = user[there], key[there], node[there]
-        owner, found = _different_pairs(user, node, size)
+        owner, found = different_pairs(user, node, size)
         if most is None or not (many := np.bincount(owner, minlength=len(hashes)) > most).any():
             return found
         rows = many[user]
@@ -126,16 +133,6 @@ class UserRows:
         begin = np.flatnonzero(np.diff(own[order], prepend=-1))
         within = np.arange(len(own)) - np.repeat(begin, np.diff(np.append(begin, len(own))))
         return np.concatenate([found[~many[owner]], node_of[order][within < most]])
-
-
-def _different_pairs(user: Ints, other: Ints, size: int) -> tuple[Ints, Ints]:
-    """The different pairs of a user and a number below ``size``, in order."""
-    bits = max(size - 1, 1).bit_length()
-    packed = (user << bits) | other
-    if (packed[1:] < packed[:-1]).any():
-        packed.sort()
-    packed = packed[np.flatnonzero(np.diff(packed, prepend=-1))]
-    return packed >> bits, packed & ((1 << bits) - 1)
 
 
 MOST_ROWS, MOST_ROWS_OF_LIMIT = 2**26, 2**22
@@ -262,9 +259,6 @@ def users_at_all(
     n = np.sum(counts, axis=0)
     table = seen[0].set_column(1, "n", pa.array(n))
     return table.filter(pa.array((n >= band) | (level_of == 0)))
-
-
-CHANGED = "the source changed while it was read. Call again."
 
 
 def _keyed_ctes(

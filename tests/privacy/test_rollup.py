@@ -23,8 +23,7 @@ from dpframe.measures.measure import LEAST as FIRST
 from dpframe.mechanisms import rollup
 from dpframe.mechanisms.rollup import VectorCharge, vector_charges
 from dpframe.questions.rollup.plan import RollupPlan
-from dpframe.sources import rollup_parts
-from dpframe.sources import segment_places as distinct_values
+from dpframe.sources import node_values, rollup_parts
 from dpframe.sources import segment_places as parts_statement
 from dpframe.sources.portable_sql import Summand
 from tests.members import some
@@ -287,12 +286,12 @@ def _levels_for_nothing(patch: pytest.MonkeyPatch) -> None:
 
 
 def _every_pair(patch: pytest.MonkeyPatch) -> None:
-    kept = distinct_values._bounded_values_sql
+    match = node_values.matched_values
 
-    def planted(level: int, one: Any, seed: int) -> str:
-        return kept(level, dataclasses.replace(one, at_most=10**6), seed)
+    def planted(held: Any, nodes: int, most: int, *, root: bool) -> Any:
+        return match(held, nodes, 10**6, root=root)
 
-    patch.setattr(distinct_values, "_bounded_values_sql", planted)
+    patch.setattr(node_values, "matched_values", planted)
 
 
 PART_BY_PART = _patched(parts_statement, "of_user", _node_by_node)
