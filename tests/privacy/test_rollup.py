@@ -407,8 +407,8 @@ def test_what_is_read_is_the_sum(lower: float, upper: float, monkeypatch: Any) -
     rows: list[Row] = [("1", "a", "x", v) for v in (3.0, -4.5, 99.0, -99.0, None, float("nan"))]
     one, other = exact_totals(lower, upper, rows)
     assert one == other != 0
-    honest = rollup._sum_of
-    monkeypatch.setattr(rollup, "_sum_of", lambda pair: honest(pair[::-1]))
+    honest = rollup.sum_from_pair
+    monkeypatch.setattr(rollup, "sum_from_pair", lambda pair: honest(pair[::-1]))
     one, other = exact_totals(lower, upper, rows)
     assert one != other
 
