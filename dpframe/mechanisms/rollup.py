@@ -609,7 +609,7 @@ def strategy_variances(
     """The variance of every listed node, where noise on parts alone would have scale 1, and the
     largest share of one draw in it."""
     scales = {at: 1 / weight for at, weight in weights.items()}
-    forest, spread = checked_forest(listed.parent), _scale_variances(listed.level, scales)
+    forest, spread = checked_forest(listed.parent), scale_variances(listed.level, scales)
     return variances(forest, *spread)[1], largest_shares(forest, *spread)
 
 

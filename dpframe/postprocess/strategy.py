@@ -506,7 +506,7 @@ class Marginals:
         """The weights of the kinds with the least error that was found: at least 0, in sum 1."""
         return _search_marginal_weights(self)
 
-    def largest_shares(self, weights: Sequence[float]) -> NDArray[np.float64]:
+    def largest_shares(self, weights: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
         """The largest share that the noise of one measured cell has in the variance of a cell of
         each kind; ``weights`` are precisions."""
         told, variance, k = self.precisions(weights), self.variances(weights), len(self.sizes)

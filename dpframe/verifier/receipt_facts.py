@@ -506,10 +506,9 @@ FREE_FIELDS: Mapping[str, str] = {
     "ledger.reservation period period.column period.text period.zone "
     "period.start period.end period.read order dimensions query analyst group",
     "tree-": "level_weights consistent",
-    "rollup": "running running.periods running.look running.number running.noise",
+    "rollup": "listed running running.periods running.look running.number running.noise",
     "stream": "counters method",
     "offline-gaussian": "remainder",
-    "rollup": "listed",
     "synthetic-": "columns width split",
     "prefix-": "accountant encoding length limit segments false_positives selection conditioned "
     "left_out denied",

@@ -275,12 +275,14 @@ def test_intervals_hold_the_truth_as_often_as_they_say(epsilon: float, delta: fl
     plan = dp.explain_rollup(
         dp.cube([*keys]), "count", keys=keys, epsilon=epsilon, delta=delta, confidence=0.9
     ).plan
-    assert bool(plan.laws) == (delta is not None)
+    assert bool(plan.table_laws) == (delta is not None)
     exact, covered, narrow = np.zeros(91, dtype=np.int64), [], []
     (charge,) = plan.paid["count"]
     with seeded_noise(7):
         for _ in range(150):
-            one = marginals._kind_estimates(exact, charge, plan.marginals, plan.laws.get("count"))
+            one = marginals._kind_estimates(
+                exact, charge, plan.marginals, plan.table_laws.get("count")
+            )
             half = whole_half_width(one.variance, 0.9, one.largest)
             covered.append(np.abs(one.total) <= half)
             narrow.append(2 * np.abs(one.total) < half)

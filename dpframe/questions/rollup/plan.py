@@ -135,7 +135,7 @@ class RollupPlan(RollupNumbers):
                 paid=self.paid,
                 read=self.read,
                 searching=self.searching,
-                laws=self.laws,
+                laws=self.table_laws,
             )
         return rollup.run(
             counted,
@@ -252,15 +252,15 @@ def make_rollup_plan(asked: RollupRequest) -> RollupPlan:
             "level_importance divides the epsilon of measures that add up, and none is asked for. "
             "Leave it out."
         )
-    laws: dict[str, TableLaws] = {}
+    table_laws: dict[str, TableLaws] = {}
     if isinstance(asked.listed, ListedCells):
         counted = {} if by_user else paid
         kinds = asked.hierarchy.kind_order
-        laws = marginals.laws_of_counts(asked.listed, kinds, counted, delta)
-        if not laws:  # no delta is needed
+        table_laws = marginals.laws_of_counts(asked.listed, kinds, counted, delta)
+        if not table_laws:  # no delta is needed
             asked = replace(asked, budget=Budget(epsilon=asked.budget.epsilon, delta=0.0))
     return RollupPlan(
-        laws=laws,
+        table_laws=table_laws,
         asked=asked,
         selection=selection,
         paid=paid,
@@ -506,8 +506,8 @@ def _kind_lines(plan: RollupNumbers, shown: Marginals) -> list[Line]:
         )
     ]
     return [
-        *(told if set(plan.asked.measures) - set(plan.laws) else []),
-        *(_table_line(name, laws) for name, laws in plan.laws.items()),
+        *(told if set(plan.asked.measures) - set(plan.table_laws) else []),
+        *(_table_line(name, laws) for name, laws in plan.table_laws.items()),
     ]
 
 

@@ -69,8 +69,8 @@ def rollup_draws(plan: RollupNumbers) -> DrawList:
             each
             for name, several in plan.paid.items()
             for each in (
-                [_table_draws(name, plan.laws[name])]
-                if name in plan.laws
+                [_table_draws(name, plan.table_laws[name])]
+                if name in plan.table_laws
                 else vector_draws(name, several)
             )
         ),
@@ -322,7 +322,7 @@ class RollupNumbers(LevelPlan[RollupRequest]):
     searching: Mapping[str, BoundSearch]
     counts: Mapping[str, DistinctLaw]
     binned: Mapping[str, BinLaw]
-    laws: Mapping[str, TableLaws]
+    table_laws: Mapping[str, TableLaws]
 
     @property
     def listed_keys(self) -> ListedNodes | None:
@@ -428,7 +428,7 @@ class RollupNumbers(LevelPlan[RollupRequest]):
     def delta(self) -> float:
         """The delta of the selection, of all counts of different values, and of Gaussian noise."""
         own = 0.0 if self.selection is None else self.selection.delta_spent
-        own += sum(law.delta for law in self.laws.values())
+        own += sum(law.delta for law in self.table_laws.values())
         return own + sum(count.delta for count in self.counts.values())
 
     def curve(self, epsilons: Sequence[float]) -> Iterable[tuple[float, float]]:
@@ -436,7 +436,9 @@ class RollupNumbers(LevelPlan[RollupRequest]):
         step = self.budget.epsilon * STEP
         losses = [(losses_of_profile(profile, step), 1) for profile in self._profiles()]
         losses += [_distinct_losses(count, step) for count in self.counts.values()]
-        losses += [(losses_of(t, step), n) for one in self.laws.values() for n, t in one.times]
+        losses += [
+            (losses_of(t, step), n) for one in self.table_laws.values() for n, t in one.times
+        ]
         return parts_curve(losses, epsilons)
 
     def _profiles(self) -> Iterator[Profile]:
@@ -448,7 +450,7 @@ class RollupNumbers(LevelPlan[RollupRequest]):
         if self.selection is not None:
             yield self.selection.profile
         for name, several in self.paid.items():
-            if name in self.laws:
+            if name in self.table_laws:
                 continue
             at = 0
             while at < len(several):
@@ -480,8 +482,8 @@ class RollupNumbers(LevelPlan[RollupRequest]):
         return found | {name: self._planned_error(name) for name in self.paid}
 
     def _planned_error(self, name: str) -> float:
-        if name in self.laws:
-            return self._gaussian_error(self.laws[name])
+        if name in self.table_laws:
+            return self._gaussian_error(self.table_laws[name])
         first = self.paid[self.read[name].of if name in self.read else name][0]
         vector, scale = first.vector, rounded_up(first.vector.most / first.epsilon)
         variance, largest = self._planned_variances
@@ -582,7 +584,7 @@ def noise_facts(plan: RollupNumbers, noisy: NoisyRollup, facts: Receipt) -> dict
         for name, several in noisy.measures.items()
     }
     noise |= {name: [_distinct_law_facts(one)] for name, one in plan.counts.items()}
-    noise |= {name: [_table_facts(one)] for name, one in plan.laws.items()}
+    noise |= {name: [_table_facts(one)] for name, one in plan.table_laws.items()}
     noise |= {name: _bin_noise_facts(one) for name, one in noisy.binned.items()}
     if isinstance(plan.selection, RoundsSelection):
         assert noisy.found is not None

@@ -51,7 +51,7 @@ from dpframe.mechanisms.running_totals import (
     run_period,
 )
 from dpframe.postprocess.consistency import Forest
-from dpframe.postprocess.strategy import PARTS, consistent_totals, level_strategy, subtree_sums
+from dpframe.postprocess.strategy import PARTS, consistent_totals, subtree_sums
 from dpframe.postprocess.tree_squares import checked_forest, largest_shares
 from dpframe.postprocess.weighted_laplace import whole_half_width
 from dpframe.questions.rollup.plan import RollupPlan
@@ -343,7 +343,7 @@ def running_plan(
         )
     listed = plan.listed_keys
     assert listed is not None
-    weights = level_strategy(listed.level, listed.parent, by_user=by_user)
+    weights = plan.listed_strategy
     laws: dict[str, SeriesLaw] = {}
     whole = sum((several[0].epsilon for several in plan.paid.values()), Fraction(0))
     for name, (one,) in plan.paid.items():
@@ -373,6 +373,7 @@ def running_plan(
         periods=count,
         look=look,
         weights=weights,
+        table_laws={},
         laws=laws,
     )
 
