@@ -444,7 +444,12 @@ def measures_facts(receipt: Receipt, proof: Proof, along: Iterable[str] = ()) ->
     """What every measure draws, loses and is bounded by; others are measured ``along`` with the
     selection."""
     drawn, read, measures = draws_of_game(proof), sums_of_means(proof), receipt["measures"]
-    totals, running = totals_of_game(proof), "running" in receipt
+    totals = totals_of_game(proof)
+    running = bool(totals)
+    check_claim(
+        running == ("running" in receipt),
+        "periods that share noise have totals in the proof, and others have none",
+    )
     names = sorted({each.measure for each in drawn} | set(read))
     yield "measures", measure_names({*names, *along, *totals})
     for name, of in totals.items():

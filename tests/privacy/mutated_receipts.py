@@ -94,7 +94,7 @@ FREE = {
     *("consistent", "columns", "width", "split", "accountant", "encoding", "length", "limit"),
     *("false_positives", "selection", "conditioned", "left_out", "denied", "sketches"),
     *("sensitivity", "records", "sketch_error", "unpublished_at_most", "release_number"),
-    *("levels_measured", "computed_delta", "not_shown"),
+    *("levels_measured", "computed_delta", "not_shown", "running"),
 }
 """Names, sentences, times, versions, arguments without noise, and what was released. What was
 computed of delta is between 0 and what is promised."""

@@ -694,6 +694,16 @@ def test_changes_of_totals_follow_from_the_joint_law(tmp_path: Path) -> None:
     assert total["change_upper"] - total["change_lower"] < 0.9 * apart
 
 
+def test_noise_that_is_not_shared_is_compared() -> None:
+    """Planted: the receipt of a single release says that it is a period of a series, so that its
+    noise would not be compared."""
+    frame = dp.rollup(visits(), ["country"], "count", keys=["FR", "DE"], epsilon=1.0)
+    receipt = dict(frame.attrs["dp"])
+    assert dp.verify(frame).outcome == "proved"
+    frame.attrs["dp"] = {**receipt, "running": {"periods": 4}}
+    assert dp.verify(frame).outcome == "failed"
+
+
 def test_a_gaussian_series_is_proved(tmp_path: Path) -> None:
     """Law: the verifier bounds delta of all periods from the column; a column that leaves later
     periods out is another claim, which the receipt's tables do not support."""
