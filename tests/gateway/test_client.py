@@ -62,6 +62,10 @@ SAME: dict[str, tuple[str, str, tuple[Any, ...], dict[str, Any]]] = {
         },
     ),
     "listed keys": ("sales", "tree_counts", ("year",), {"epsilon": 0.7, "keys": [2020, 2022]}),
+    "a cube of listed keys": (
+        *("sales", "rollup", ("town * year", "count")),
+        {"epsilon": 0.7, "keys": {"town": ["a", "b"], "year": [2020, 2022]}},
+    ),
     "the largest": ("sales", "heavy_hitters", ("town",), {**SPEND, "k": 2}),
     "a period": (
         *("sales", "hhh", ("shop",)),
@@ -227,6 +231,19 @@ ALIKE: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "a list of the policy": (
         *("tree_counts", {"hierarchy": "town", "keys": ["a", "b", "c"]}),
         {"hierarchy": "town", "keys": "towns"},
+    ),
+    "a list of the policy in a cube": (
+        "rollup",
+        {
+            "by": "town * year",
+            "measures": "count",
+            "keys": {"town": ["a", "b", "c"], "year": [2020]},
+        },
+        {
+            "by": "town * year",
+            "measures": "count",
+            "keys": {"town": "towns", "year": np.array([2020])},
+        },
     ),
 }  # fmt: skip
 
