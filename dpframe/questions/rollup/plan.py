@@ -406,7 +406,7 @@ CELL_WORDS = RollupWords(
 LISTED_WORDS = replace(
     CELL_WORDS,
     mechanism="measures kinds of cells, each with its own noise; then all are made to add up",
-    own="one of the finest cells has",
+    own="a cell of any kind has, at most",
 )
 
 
