@@ -81,7 +81,7 @@ Row = Callable[[int], tuple[Sequence[int], int]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Spread:
-    """Which draws the noise of each period is made of.
+    """Which draws the noise of each period is made of; :func:`spread_of` makes it of ``made_of``.
 
     ``column`` is by how much one unit in the first period moves the draws; no later period moves
     them more. ``matrix`` has what ``row`` gives as floats, of shape (periods, draws). ``level`` is
@@ -89,6 +89,7 @@ class Spread:
     """
 
     name: str
+    made_of: tuple[int | str, ...]
     column: tuple[int, ...]
     row: Row
     matrix: NDArray[np.float64]
@@ -148,6 +149,7 @@ def powers(hundredths: int, periods: int) -> Spread:
 
     return Spread(
         name=f"(1 - x)^-{float(power):g}",
+        made_of=("powers", hundredths),
         column=column,
         row=row,
         matrix=np.where(apart >= 0, each[np.abs(apart)], 0.0),
@@ -194,12 +196,21 @@ def tree(width: int, levels: int, blocks: Fraction, periods: int) -> Spread:
         name={1: "no blocks", 2: f"blocks of {width}"}.get(
             levels, f"blocks of {width}, {levels} levels"
         ),
+        made_of=("tree", width, levels, str(blocks)),
         column=(1,) * levels,
         row=row,
         matrix=sums / FINE_SQUARES,
         level=tuple(level),
         shares=shares,
     )
+
+
+def spread_of(made_of: Sequence[Any], periods: int) -> Spread:
+    """The spread that a series began with, whatever would be chosen now."""
+    kind, *given = made_of
+    if kind == "powers":
+        return powers(int(given[0]), periods)
+    return tree(int(given[0]), int(given[1]), Fraction(given[2]), periods)
 
 
 @lru_cache(maxsize=8)
@@ -293,10 +304,16 @@ Weights = Mapping[int, Fraction]
 
 
 def laplace_law(
-    look: str, *, periods: int, epsilon: Fraction, most: int, weights: Weights
+    look: str,
+    *,
+    periods: int,
+    epsilon: Fraction,
+    most: int,
+    weights: Weights,
+    spread: Spread | None = None,
 ) -> SeriesLaw:
-    """The tree with the least error. Scales are rounded up: no delta."""
-    several = trees(periods)
+    """The tree with the least error, or that of ``spread``. Scales are rounded up: no delta."""
+    several = trees(periods) if spread is None else (spread,)
     spread = several[least_error([one.errors for one in several], look)]
     laws = {
         at: tuple(
@@ -310,15 +327,22 @@ def laplace_law(
 
 
 def gaussian_law(
-    look: str, *, periods: int, epsilon: Fraction, delta: float, most: int, weights: Weights
+    look: str,
+    *,
+    periods: int,
+    epsilon: Fraction,
+    delta: float,
+    most: int,
+    weights: Weights,
+    spread: Spread | None = None,
 ) -> SeriesLaw:
-    """The power with the least error. BudgetError where the table of its noise would be too long,
-    or 64 bits too coarse.
+    """The power with the least error, or that of ``spread``. BudgetError where the table of its
+    noise would be too long, or 64 bits too coarse.
 
     Squares add up: what has the part w of epsilon in Laplace noise gets w^1.5 of mu^2, over the sum
     of these, which is best for the same errors.
     """
-    several = [powers(g, periods) for g in POWERS]
+    several = [powers(g, periods) for g in POWERS] if spread is None else [spread]
     norms = [column_norm(one.column) for one in several]
     errors = [
         {name: norm * own for name, own in one.errors.items()}

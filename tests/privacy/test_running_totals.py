@@ -118,6 +118,7 @@ def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
 def forgotten() -> Any:
     yield
     powers.cache_clear()
+    trees.cache_clear()
 
 
 EPSILON, DELTA = 3.0, 0.02
@@ -454,6 +455,25 @@ def test_a_later_run_finds_what_was_drawn(tmp_path: Path) -> None:
     old, new = (each["measures"]["visits"] for each in (before, after))
     assert new["released"][:2] == old["released"]
     assert old["draws"].items() <= new["draws"].items()
+
+
+def test_a_series_goes_on_with_the_spread_that_it_began_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law: a later version that would choose otherwise draws the next period as before; another
+    declaration is another report."""
+    series(tmp_path, periods=52).run(WEEKS[1])
+    before = Ledger(tmp_path / "b.db").find(f"visits-{WEEKS[0]}")
+    monkeypatch.setattr(running_totals, "BLOCK_SHARES", (Fraction(1, 7),))
+    trees.cache_clear()
+    assert series(tmp_path, periods=52).run(WEEKS[2]).code == 0
+    after = Ledger(tmp_path / "b.db").find(f"visits-{WEEKS[2]}")
+    assert before is not None
+    assert after is not None
+    assert after.request["spreads"] == before.request["spreads"]
+    for changed in ({"periods": 51}, {"measures": {"n": "count"}}, {"epsilon": 0.5}):
+        with pytest.raises(dp.ReleaseNameError, match="another name"):
+            series(tmp_path, **{"periods": 52, **changed}).run(WEEKS[3])
 
 
 def lost(folder: Path) -> Any:

@@ -611,6 +611,10 @@ def continue_report(report: Report, stored: Sequence[str], ledger: Ledger) -> Re
     So the periods of a report stay comparable.
     """
     question = report.question
+    if report.cumulative and stored:
+        found = ledger.find(report.release(stored[0]))
+        if found is not None and {*report.asked.laws} == {*found.request.get("spreads", ())}:
+            return replace(report, asked=report.asked.begun(found.request))
     begun = question.by_shares(report.asked, BEGUN)
     if begun is report.asked:
         return report

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -49,6 +49,7 @@ from dpframe.mechanisms.running_totals import (
     laplace_law,
     least_error,
     run_period,
+    spread_of,
 )
 from dpframe.postprocess.consistency import Forest
 from dpframe.postprocess.strategy import PARTS, consistent_totals, subtree_sums
@@ -82,6 +83,7 @@ class RunningPlan(RollupPlan):
     """A rollup of listed keys whose noise is shared by all periods of a series.
 
     ``laws`` are those of each measure that is drawn; every measure has a running total beside it.
+    ``begun`` plans again as the request of an earlier period says.
     A period is drawn with its ``number``, from 0, and the ``keeper`` of the noise.
     """
 
@@ -95,14 +97,16 @@ class RunningPlan(RollupPlan):
     look: str
     weights: Mapping[int, Fraction]
     laws: Mapping[str, SeriesLaw]
+    begun: Callable[[Mapping[str, Any]], RunningPlan]
     number: int | None = None
     keeper: NoiseKeeper | None = None
 
     @property
     def request(self) -> dict[str, object]:
-        spreads = {name: law.spread.name for name, law in self.laws.items()}
-        return {**super().request, "periods": self.periods, "cumulative": self.look,
-                "spreads": spreads}  # fmt: skip
+        made = {name: [*law.spread.made_of] for name, law in self.laws.items()}
+        told = {str(at): str(weight) for at, weight in sorted(self.weights.items())}
+        own = {"periods": self.periods, "cumulative": self.look, "spreads": made, "weights": told}
+        return {**super().request, **own}
 
     @property
     def delta(self) -> float:
@@ -322,9 +326,16 @@ def running_look(cumulative: object) -> str:
 
 
 def running_plan(
-    plan: RollupPlan, *, delta: object, periods: object, look: str, law: object = None
+    plan: RollupPlan,
+    *,
+    delta: object,
+    periods: object,
+    look: str,
+    law: object = None,
+    begun: Mapping[str, Any] | None = None,
 ) -> RunningPlan:
-    """The plan of running totals with the least error; ``law`` names the law of all noise.
+    """The plan of running totals with the least error; ``law`` names the law of all noise. With the
+    request of a series that has ``begun``, the spreads and weights that it has.
 
     Raises ParameterError for a rollup that has no running totals, or for a number of periods that
     is not from 2 to 1,000, and BudgetError where no noise keeps the budget.
@@ -344,11 +355,16 @@ def running_plan(
     listed = plan.listed_keys
     assert listed is not None
     weights = plan.listed_strategy
+    if begun is not None:
+        weights = {int(at): Fraction(own) for at, own in begun["weights"].items()}
     laws: dict[str, SeriesLaw] = {}
     whole = sum((several[0].epsilon for several in plan.paid.values()), Fraction(0))
     for name, (one,) in plan.paid.items():
         told: Any = {"periods": count, "epsilon": one.epsilon, "most": one.vector.most}
         told["weights"] = weights
+        if begun is not None:
+            made = spread_of(begun["spreads"][name], count)
+            told["spread"], wanted = made, (LAWS[made.made_of[0] == "powers"],)
         own = float(Fraction(spent) * one.epsilon / whole) * (1 - 1e-9)
         found = [laplace_law(look, **told)] if "laplace" in wanted else []
         if own and "gaussian" in wanted and not by_user:
@@ -375,6 +391,9 @@ def running_plan(
         weights=weights,
         table_laws={},
         laws=laws,
+        begun=lambda request: running_plan(
+            plan, delta=delta, periods=periods, look=look, law=law, begun=request
+        ),
     )
 
 
