@@ -508,6 +508,37 @@ def test_a_horizon_that_is_reached_is_said(tmp_path: Path) -> None:
     assert done.code == 1
 
 
+def test_a_missing_period_stops_the_totals_after_it(tmp_path: Path) -> None:
+    """Law: no total leaves a period out; with its file there all go on."""
+    rows = visits()
+    week = "2025-W" + rows["when"].dt.isocalendar().week.astype(str)
+    for name in WEEKS:
+        rows[week == name].to_parquet(tmp_path / f"{name}.parquet")
+    (tmp_path / f"{WEEKS[1]}.parquet").rename(tmp_path / "late")
+    told: dict[str, Any] = {
+        "source": str(tmp_path / "{period}.parquet"),
+        "period": {"column": "when", "unit": "week", "first": WEEKS[0]},
+        "ledger": {"path": tmp_path / "b.db", "epsilon": 3.0, "delta": 1e-5},
+    }
+    done = dp.Series([REPORT], **told).run(WEEKS[2])
+    assert [step.state for step in done.steps] == ["drawn", "gap", "gap"]
+    assert "every earlier period" in str(done.steps[-1].why)
+    (tmp_path / "late").rename(tmp_path / f"{WEEKS[1]}.parquet")
+    done = dp.Series([REPORT], **told).run(WEEKS[2])
+    assert [step.state for step in done.steps] == ["stored", "drawn", "drawn"]
+
+
+def test_two_runs_at_once_draw_each_period_once(tmp_path: Path) -> None:
+    runs = [forked(lambda: series(tmp_path).run(WEEKS[3])) for _ in range(2)]
+    assert [ended(run) for run in runs] == [0, 0]
+    assert series(tmp_path).run(WEEKS[3]).code == 0
+    ledger = Ledger(tmp_path / "b.db")
+    assert len(kept(tmp_path)["measures"]["visits"]["released"]) == 4
+    assert len(ledger.releases()) == 4
+    shown = sum(int(ledger.recall(f"visits-{week}")["visits"].iloc[0]) for week in WEEKS[:4])
+    assert shown == ledger.recall(f"visits-{WEEKS[3]}")["visits_so_far"].iloc[0]
+
+
 def test_a_rehearsal_spends_nothing_and_keeps_no_noise(tmp_path: Path) -> None:
     done = series(tmp_path).run(WEEKS[3], dry_run=True)
     assert {step.state for step in done.steps} == {"due"}
