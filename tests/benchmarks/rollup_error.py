@@ -232,6 +232,7 @@ class Ours:
             epsilon=EPSILON,
             delta=DELTA,
             user=self.job.user,
+            contribution="auto" if self.job.user is None else "share",  # as numbers add up
             confidence=confidence,
             selection_share=self.share,
         )
