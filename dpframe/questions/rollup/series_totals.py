@@ -352,8 +352,6 @@ def running_plan(
             "law='gaussian' protects records: a user in several periods would lose more than their "
             "sum. Leave law or user out."
         )
-    listed = plan.listed_keys
-    assert listed is not None
     weights = plan.listed_strategy
     if begun is not None:
         weights = {int(at): Fraction(own) for at, own in begun["weights"].items()}
