@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,12 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
+from dpframe.measures.measure import Vector
+from dpframe.mechanisms.rollup import VectorCharge, _vector_estimate
+from dpframe.postprocess.strategy import level_strategy
+from dpframe.postprocess.tree_squares import checked_forest
+from dpframe.postprocess.weighted_laplace import whole_half_width
+from dpframe.testing import seeded_noise
 from tests.doors import World, in_this_process
 from tests.integration.contract import MEASURES, ROLLUP, flags_of, world_of
 
@@ -125,6 +132,28 @@ def test_errors_of_unknown_keys_are_those_of_parts_at_most() -> None:
         low = result[result["level"] == 2]
         assert len(low)
         assert ((low["count_upper"] - low["count_lower"]) / 2).max() <= plan.errors["count"] + 0.5
+
+
+@pytest.mark.evidence
+@pytest.mark.parametrize("importance", [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 3.0, 1.0), "even"])
+def test_intervals_of_important_levels_hold_the_truth(importance: Any) -> None:
+    """Law: on levels that count and on others, whatever parts of epsilon they have."""
+    level = np.repeat([0, 1, 2], [1, 4, 48])
+    ancestor = np.concatenate([[-1], np.zeros(4, dtype=int), np.repeat(np.arange(1, 5), 12)])
+    charge = VectorCharge(Vector(kind="rows", most=1), Fraction(1), 1)
+    exact = np.where(level == 2, 60, 0)
+    true, forest = np.choose(level, [2880, 720, 60]), checked_forest(ancestor)
+    weights = level_strategy(level, ancestor, by_user=False, importance=importance)
+    held: dict[float, list[Any]] = {0.8: [], 0.95: [], 0.99: []}
+    with seeded_noise(3):
+        for _ in range(4_000):
+            one = _vector_estimate(exact, level, forest, charge, weights)
+            for confidence, each in held.items():
+                half = whole_half_width(one.variance, confidence, one.largest)
+                each.append(np.abs(one.total - true) <= half)
+    for confidence, each in held.items():
+        for at in range(3):
+            assert np.array(each)[:, level == at].mean() > confidence - 0.004
 
 
 WRONG_ERRORS = [
