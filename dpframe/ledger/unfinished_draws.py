@@ -236,9 +236,13 @@ NOISE = "-noise-"
 @dataclass(frozen=True, slots=True)
 class NoiseFile:
     """Noise that later periods of a series take back. As secret as the data: only the owner of the
-    file may read it, and no message has any of it."""
+    file may read it, and no message has any of it.
+
+    ``rows`` say of what the next period is drawn: of which release, ledger, source and period.
+    """
 
     path: Path
+    rows: str = ""
 
     def read(self) -> dict[str, Any] | None:
         """What was written last; None without a file. LedgerError if it is no whole file."""
@@ -260,6 +264,19 @@ class NoiseFile:
             raise LedgerError(
                 f"the noise of series {series!r} is lost: {self.path.name!r} {what}. {STILL_HOLDS}"
             )
+
+    def check_rows(self, series: str, number: int, beyond: int) -> None:
+        """Raise LedgerError if the period of this number was drawn of other rows, or is more than
+        ``beyond`` after those that are drawn: before it is charged."""
+        kept = self.read()
+        told = [] if kept is None else kept["rows"]
+        if number < len(told) and told[number] != self.rows:
+            raise LedgerError(
+                f"the noise of series {series!r} is for another ledger, source or period: "
+                f"{self.path.name!r} has period {number + 1} of it. {STILL_HOLDS}"
+            )
+        if number > len(told) + beyond:
+            raise LedgerError(f"{self.path.name!r} lacks periods of {series!r}. {STILL_HOLDS}")
 
     def write(self, kept: Mapping[str, Any]) -> None:
         """Replace what is kept, in one step; on disk when it returns."""

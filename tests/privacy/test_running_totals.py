@@ -501,6 +501,35 @@ def test_a_series_that_lost_its_noise_stops(tmp_path: Path) -> None:
     assert lost(tmp_path).state == "drawn"
 
 
+@pytest.mark.parametrize("change", ["later", "earlier", "ledger", "source"])
+def test_a_number_is_never_shown_for_other_rows(tmp_path: Path, change: str) -> None:
+    """Law: what was drawn of one period, source and ledger is not released as that of another, as
+    a receipt would then be false; and nothing is charged for it."""
+
+    def changed(first: str) -> dp.Series:
+        rows: Any = visits()
+        if change == "source":
+            rows.to_parquet(tmp_path / "other.parquet")
+            rows = tmp_path / "other.parquet"
+        return dp.Series(
+            [REPORT],
+            source=rows,
+            period={"column": "when", "unit": "week", "first": first},
+            ledger={"path": tmp_path / "b.db", "epsilon": 3.0, "delta": 1e-5},
+        )
+
+    assert series(tmp_path).run(WEEKS[1]).code == 0
+    if change in ("ledger", "source"):
+        (tmp_path / "b.db").unlink()
+    before, first = kept(tmp_path), {"later": WEEKS[1], "earlier": "2025-W40"}.get(change, WEEKS[0])
+    done = changed(first).run(WEEKS[2])
+    assert {step.state for step in done.steps} <= {"stored", "gap"}
+    assert any("another ledger, source or period" in str(step.why) for step in done.steps)
+    assert kept(tmp_path) == before
+    entries = Ledger(tmp_path / "b.db").releases()
+    assert len(entries) == (0 if change in ("ledger", "source") else 2)
+
+
 def test_a_horizon_that_is_reached_is_said(tmp_path: Path) -> None:
     done = series(tmp_path).run(WEEKS[4])
     assert [step.state for step in done.steps] == ["drawn"] * 4 + ["gap"]

@@ -265,12 +265,14 @@ class Report:
     whole: WholeTotal | None = None
     cumulative: bool = False
 
-    def with_noise(self, number: int, before: int, stored: int, ledger: ResumingLedger) -> Report:
+    def with_noise(
+        self, period: str, number: int, before: int, stored: int, ledger: ResumingLedger
+    ) -> Report:
         """The report as it draws the period of this number, with the noise of earlier periods:
         ``before`` are drawn or would be, ``stored`` in the ledger. Any other report as it is.
 
         Raises ParameterError after the last period, and LedgerError if noise that released numbers
-        have is not there.
+        have is not there, or is of other rows. Nothing is charged before.
         """
         if not self.cumulative:
             return self
@@ -279,12 +281,17 @@ class Report:
                 f"report {self.name!r} is for {self.asked.periods} periods, which are over. "
                 "Declare the next ones under another name."
             )
-        keeper = ledger.noise_file(identifier_of(self.name))
+        about = self.data_scope(period).request
+        rows = [ledger.ledger_id, self.release(period), self.source.describe(period), about]
+        keeper = replace(
+            ledger.noise_file(identifier_of(self.name)), rows=json.dumps(rows, sort_keys=True)
+        )
         found = ledger.find(self.release(self.timing.first)) if stored else None
         if found is not None:
             keeper.check(self.name, json.loads(found.receipt)["running"]["noise"], stored)
         if number > before:
             raise ParameterError("a total needs every earlier period, and one is missing.")
+        keeper.check_rows(self.name, number, before - stored)
         return replace(self, asked=replace(self.asked, number=number, keeper=keeper))
 
     def reserved_in(self, ledger: ResumingLedger) -> Report:

@@ -208,7 +208,7 @@ class Task:
         self, before: int, stored: int, ledger: ResumingLedger
     ) -> tuple[Task, ResumingLedger]:
         """The task with what its report keeps of earlier periods, and the ledger that pays."""
-        report = self.report.with_noise(self.number, before, stored, ledger)
+        report = self.report.with_noise(self.period, self.number, before, stored, ledger)
         return replace(self, report=report), report.ledger_of(ledger)
 
     def step(self, state: State, error: DpframeError | None = None) -> Step:

@@ -69,7 +69,11 @@ LAWS = ("laplace", "gaussian")
 
 
 class NoiseKeeper(Protocol):
-    """What keeps the noise of a series between its periods."""
+    """What keeps the noise of a series between its periods. ``rows`` tell of which rows the next
+    one is drawn."""
+
+    @property
+    def rows(self) -> str: ...
 
     def read(self) -> dict[str, Any] | None:
         """What was written last; None if nothing is there."""
@@ -202,10 +206,13 @@ class RunningPlan(RollupPlan):
         forest, measures = checked_forest(nodes.ancestor), {}
         if self.number > kept.number:
             raise LedgerError("earlier periods are not drawn. Draw them first.")
+        if self.number < kept.number and kept.rows[self.number] != self.keeper.rows:
+            raise LedgerError("the kept noise is for other rows. Give the report another name.")
         if self.number == kept.number:
             for name, own in zip(vectors, exact, strict=True):
                 measured = measured_numbers(own, nodes, forest, self.laws[name])
                 run_period(measured, self.laws[name], kept.memories[name])
+            kept.rows.append(self.keeper.rows)
             kept.write(self.keeper)  # before anything is shown
         for name, vector in vectors.items():
             released = np.array(kept.memories[name].released[: self.number + 1], dtype=object)
@@ -272,11 +279,13 @@ def _estimate(
 
 @dataclass(kw_only=True)
 class SeriesNoise:
-    """The noise of a series as it is kept: of every measure, for one request and its nodes."""
+    """The noise of a series as it is kept: of every measure, for one request and its nodes; and of
+    which ``rows`` each period was drawn."""
 
     id: str
     made_for: str
     memories: dict[str, Memory]
+    rows: list[str]
 
     @property
     def number(self) -> int:
@@ -289,7 +298,7 @@ class SeriesNoise:
         kept = keeper.read()
         if kept is None:
             new = {name: Memory() for name in laws}
-            return cls(id=uuid.uuid4().hex, made_for=made_for, memories=new)
+            return cls(id=uuid.uuid4().hex, made_for=made_for, memories=new, rows=[])
         if kept["made_for"] != made_for:
             raise LedgerError("the kept noise is for other nodes. Give the report another name.")
         memories = {
@@ -300,7 +309,7 @@ class SeriesNoise:
             )
             for name, told in kept["measures"].items()
         }
-        return cls(id=kept["id"], made_for=made_for, memories=memories)
+        return cls(id=kept["id"], made_for=made_for, memories=memories, rows=kept["rows"])
 
     def write(self, keeper: NoiseKeeper) -> None:
         measures = {
@@ -308,7 +317,7 @@ class SeriesNoise:
             for name, own in self.memories.items()
         }
         keeper.write({"id": self.id, "made_for": self.made_for, "drawn": self.number,
-                      "measures": measures})  # fmt: skip
+                      "rows": self.rows, "measures": measures})  # fmt: skip
 
 
 # -- planning --------------------------------------------------------------------------------------
