@@ -452,6 +452,9 @@ def measures_facts(receipt: Receipt, proof: Proof, along: Iterable[str] = ()) ->
     )
     names = sorted({each.measure for each in drawn} | set(read))
     yield "measures", measure_names({*names, *along, *totals})
+    check_claim(running == bool(totals), "the receipt or the proof has no running totals")
+    for column in {each.column for each in drawn if each.column}:
+        yield ("running", "periods"), len(column)
     for name, of in totals.items():
         said = {"spec": measures[of]["spec"], "epsilon": None, "total_of": of}
         said |= {end: measures[of][end] for end in ("lower", "upper")}
@@ -615,6 +618,10 @@ def _estimate_facts(
         raise BrokenProofError(f"the receipt's scales of {path[1]!r} are not understood")
     yield from (((*path, "scales", name), Fact.at_least(Fraction(LEAST_SCALE))) for name in scales)
     if running:
+        check_claim(
+            draw.periods == () or len(scales) == len(draw.periods),
+            f"{path[1]!r} has noise of {len(draw.periods)} laws",
+        )
         for name in ("share", "correlations"):
             yield (*path, name), FREE
         return

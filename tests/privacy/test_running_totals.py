@@ -796,3 +796,24 @@ def test_a_gaussian_series_is_proved(tmp_path: Path) -> None:
     assert verify_proof(json.dumps(proof)).outcome == "failed"
     mu = math.hypot(*drawn["column"]) / 2 / drawn["periods"][0]["sigma"]
     assert normal_delta(mu, 1.0) <= frame.attrs["dp"]["computed_delta"] * 1.05
+
+
+def test_other_claims_of_running_totals_are_not_proved(tmp_path: Path) -> None:
+    """Law: without running totals the noise is compared with the proof, whatever a receipt says
+    beside it; and Gaussian noise is for as many periods and levels as were paid for."""
+    rows = pd.DataFrame({"k": ["a", "b"]})
+    plain = dp.rollup(rows, ["k"], keys=["a"], measures={"n": "count"}, epsilon=1.0).attrs["dp"]
+    assert dp.verify(plain).outcome == "proved"
+    false = json.loads(json.dumps({**plain, "running": {}}))
+    false["measures"]["n"]["noise"][0]["scales"] = {"parts": 0.3}
+    assert dp.verify(false).outcome == "failed"
+    series(tmp_path, law="gaussian", delta=1e-6).run(WEEKS[0])
+    true = dict(Ledger(tmp_path / "b.db").recall(f"visits-{WEEKS[0]}").attrs["dp"])
+    assert dp.verify(true).outcome == "proved"
+    assert (
+        dp.verify({key: own for key, own in true.items() if key != "running"}).outcome == "failed"
+    )
+    assert dp.verify({**true, "running": {**true["running"], "periods": 8}}).outcome == "failed"
+    more = json.loads(json.dumps(true))
+    more["measures"]["visits"]["noise"][0]["scales"]["0"] = 9.0
+    assert dp.verify(more).outcome == "failed"
