@@ -30,7 +30,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.counts import ROOM, Wholes, shortest
+from dpframe.counts import ROOM, Wholes, shortest, weighted_sum
 from dpframe.errors import ParameterError
 from dpframe.postprocess.consistency import Forest
 from dpframe.postprocess.tree_squares import checked_forest, totals_of, whole_estimates
@@ -540,6 +540,7 @@ class Marginals:
         difference of these, so that each kind is off by about the same.
         """
         full = tuple(1 for _ in self.sizes)
+        measured = {kind: shortest(numbers) for kind, numbers in measured.items()}  # sums fit
         base: Wholes = measured.get(full, np.zeros(self.sizes, dtype=np.int64))
         apart = {
             kind: (numbers - _sums_over(base, full, kind)).astype(np.float64)
@@ -562,7 +563,7 @@ class Marginals:
                 if k:
                     own -= own.mean(axis=axis, keepdims=True)
             found += own / told[inner] / self.cells_between(inner, full)
-        whole = base + _rounded_cells(found)
+        whole = shortest(weighted_sum(1, base, 1, _rounded_cells(found)))
         return {kind: shortest(_sums_over(whole, full, kind)) for kind in self.kinds}
 
     def rounding(self) -> NDArray[np.float64]:
@@ -583,7 +584,7 @@ def _rounded_cells(numbers: NDArray[np.float64]) -> Wholes:
     for axis in range(numbers.ndim):
         running = np.cumsum(running, axis=axis)
     out: Wholes = np.rint(running)
-    if np.abs(out).max() < ROOM:
+    if np.abs(out).max() * 2**out.ndim < ROOM:
         out = out.astype(np.int64)
     else:
         out = np.array([int(one) for one in out.ravel()], dtype=object).reshape(out.shape)

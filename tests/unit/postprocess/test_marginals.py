@@ -122,3 +122,19 @@ def test_wide_noise_is_rounded_beyond_64_bits() -> None:
     measured = {kind: random_numbers(sizes, kind, draw).astype(object) * 2**55 for kind in kinds}
     found = Marginals(sizes, kinds).consistent(measured, dict.fromkeys(kinds, 1.0))
     assert found[kinds[0]].sum() == found[kinds[-1]].sum() != 0
+
+
+@pytest.mark.parametrize("apart", [0, 2**57])
+def test_sums_of_wide_noise_do_not_overflow(apart: int) -> None:
+    """Law: numbers of 64 bits, whose sums have more, are added up exactly."""
+    sizes = (8, 8, 8)
+    kinds = product_of(sizes)
+    full, total = np.full(sizes, 2**58), np.full((1, 1, 1), 2**58 * 512 + apart, dtype=object)
+    found = Marginals(sizes, kinds).consistent(
+        {kinds[0]: full, kinds[-1]: total},
+        dict.fromkeys(kinds, 0.0) | {kinds[0]: 1.0, kinds[-1]: 1.0},
+    )
+    assert abs(int(found[kinds[-1]].sum()) - 2**58 * 512 - apart * 512 // 513) <= 2**16
+    assert {int(found[kind].astype(object).sum()) for kind in kinds} == {
+        int(found[kinds[-1]].sum())
+    }
