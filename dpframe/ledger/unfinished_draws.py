@@ -238,7 +238,7 @@ class NoiseFile:
     """Noise that later periods of a series take back. As secret as the data: only the owner of the
     file may read it, and no message has any of it.
 
-    ``rows`` say of what the next period is drawn: of which release, ledger, source and period.
+    ``rows`` is a digest of what the next period is drawn of: request, ledger, source and period.
     """
 
     path: Path
@@ -272,7 +272,7 @@ class NoiseFile:
         told = [] if kept is None else kept["rows"]
         if number < len(told) and told[number] != self.rows:
             raise LedgerError(
-                f"the noise of series {series!r} is for another ledger, source or period: "
+                f"the noise of series {series!r} is of another declaration, ledger or source: "
                 f"{self.path.name!r} has period {number + 1} of it. {STILL_HOLDS}"
             )
         if number > len(told) + beyond:

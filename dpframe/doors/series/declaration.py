@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import json
 import os
 import re
@@ -281,11 +282,11 @@ class Report:
                 f"report {self.name!r} is for {self.asked.periods} periods, which are over. "
                 "Declare the next ones under another name."
             )
-        about = self.data_scope(period).request
-        rows = [ledger.ledger_id, self.release(period), self.source.describe(period), about]
-        keeper = replace(
-            ledger.noise_file(identifier_of(self.name)), rows=json.dumps(rows, sort_keys=True)
-        )
+        place, about = self.source.describe(period), self.data_scope(period)
+        asked = named_request(self.asked.request, place, about)
+        text = json.dumps([ledger.ledger_id, self.release(period), asked], sort_keys=True)
+        rows = hashlib.sha256(text.encode()).hexdigest()
+        keeper = replace(ledger.noise_file(identifier_of(self.name)), rows=rows)
         found = ledger.find(self.release(self.timing.first)) if stored else None
         if found is not None:
             keeper.check(self.name, json.loads(found.receipt)["running"]["noise"], stored)
