@@ -817,3 +817,19 @@ def test_other_claims_of_running_totals_are_not_proved(tmp_path: Path) -> None:
     more = json.loads(json.dumps(true))
     more["measures"]["visits"]["noise"][0]["scales"]["0"] = 9.0
     assert dp.verify(more).outcome == "failed"
+
+
+def test_wide_noise_is_shown(tmp_path: Path) -> None:
+    """Law: noise that is too wide for least squares of levels is of parts alone, as in a rollup:
+    no period is charged that cannot be shown."""
+    keys = [[f"k{i}", f"c{j}"] for i in range(40) for j in range(50)]
+    rows = visits().assign(city="c1", paid=1e15)
+    wide = {"by": ["country", "city"], "keys": keys, "measures": {"s": "sum(paid, 0, 1e15)"}}
+    done = dp.Series(
+        [{**REPORT, **wide, "epsilon": 1e-4, "cumulative": "weeks"}],
+        source=rows,
+        period={"column": "when", "unit": "week", "first": WEEKS[0]},
+        ledger={"path": tmp_path / "b.db", "epsilon": 3.0, "delta": 1e-5},
+    ).run(WEEKS[3])
+    assert [step.why for step in done.steps] == [None] * 4
+    assert done.cost[0] == 1e-4

@@ -33,6 +33,7 @@ from dpframe.errors import BudgetError, LedgerError, ParameterError
 from dpframe.measures.measure import Measure
 from dpframe.mechanisms import rollup
 from dpframe.mechanisms.rollup import (
+    WIDEST,
     Estimate,
     NoisyRollup,
     SumFromMean,
@@ -55,7 +56,7 @@ from dpframe.postprocess.consistency import Forest
 from dpframe.postprocess.strategy import PARTS, consistent_totals, subtree_sums
 from dpframe.postprocess.tree_squares import checked_forest, largest_shares
 from dpframe.postprocess.weighted_laplace import whole_half_width
-from dpframe.questions.rollup.plan import RollupPlan
+from dpframe.questions.rollup.plan import LARGEST_SCALE, RollupPlan
 from dpframe.questions.rollup.rollup_numbers import vector_draws
 
 if TYPE_CHECKING:
@@ -373,7 +374,7 @@ def running_plan(
             made = spread_of(begun["spreads"][name], count)
             told["spread"], wanted = made, (LAWS[made.made_of[0] == "powers"],)
         own = float(Fraction(spent) * one.epsilon / whole) * (1 - 1e-9)
-        found = [laplace_law(look, **told)] if "laplace" in wanted else []
+        found = [_fitting_law(name, look, told)] if "laplace" in wanted else []
         if own and "gaussian" in wanted and not by_user:
             with suppress(BudgetError) if found else nullcontext():
                 found.append(gaussian_law(look, delta=own, **told))
@@ -402,6 +403,24 @@ def running_plan(
             plan, delta=delta, periods=periods, look=look, law=law, begun=request
         ),
     )
+
+
+def _fitting_law(name: str, look: str, told: Mapping[str, Any]) -> SeriesLaw:
+    """Laplace noise within 64 bits: of parts alone where that of levels is too wide for least
+    squares. Raises BudgetError where that of parts is."""
+
+    def widest(law: SeriesLaw) -> float:
+        return max(one.sd for several in law.laws.values() for one in several)
+
+    law = laplace_law(look, **told)
+    if widest(law) * told["periods"] > WIDEST:
+        law = laplace_law(look, **{**told, "weights": {PARTS: Fraction(1)}})
+    if widest(law) > LARGEST_SCALE:
+        raise BudgetError(
+            f"measure {name!r} would get noise beyond 64 bits. Raise epsilon or its share=, or "
+            "lower the bounds."
+        )
+    return law
 
 
 def _check_sums(plan: RollupPlan) -> None:
