@@ -294,6 +294,7 @@ def level_numbers(
         names = [*hierarchy.level_names]
         names.insert(0, "*")
         given = [0.0] * levels
+        rule = f"numbers of {name} must be at least 0, not all 0"
         for level, number in value.items():
             given[names.index(known_choice(f"a level of {name}", level, names))] = number
     weights: Any = given.tolist() if hasattr(given, "tolist") else given
@@ -308,11 +309,12 @@ def level_numbers(
     if any(as_float(w) == math.inf != w for w in weights):
         raise ParameterError(f"{rule}; got a number beyond 1e308.")
     counting = [w for w in numbers if w or not by_name]
+    shown = dict(value) if isinstance(value, Mapping) else list(weights)
     if not counting or not all(math.isfinite(w) and w > 0 for w in counting):
-        raise ParameterError(f"{rule}; got {list(weights)}.")
+        raise ParameterError(f"{rule}; got {shown}.")
     if max(counting) > 1e6 * min(counting):
         rule += ", the largest at most 1e6 times the smallest" + " above 0" * by_name
-        raise ParameterError(f"{rule}; got {list(weights)}.")
+        raise ParameterError(f"{rule}; got {shown}.")
     return numbers
 
 

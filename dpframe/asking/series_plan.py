@@ -60,7 +60,8 @@ class Way:
 
     @property
     def errors(self) -> Mapping[str, float]:
-        """Half widths of intervals by measure, for what one node has of its own."""
+        """Half widths of intervals by measure, for what one node has of its own, or what any listed
+        node has."""
         return {} if self.plan is None else self.plan.errors
 
     @property
@@ -117,9 +118,9 @@ class SeriesPlan:
     Prints as a table. ``arguments`` go to the question, for every release of the series;
     ``reserve(ledger)`` pays for all of them. ``to_frame()`` has one row per way: the ``mechanism``,
     ``epsilon``, ``delta`` and ``threshold`` of one release; the ``half_width`` of the interval for
-    what one node has of its own (the widest of several measures), with ``cumulative`` also that of
-    a running total at the end; the count from which a node is certain to be shown; and the epsilon
-    and delta of all releases together.
+    what one node has of its own, or what any listed node has (the widest of several measures), with
+    ``cumulative`` also that of a running total at the end; the count from which a node is certain
+    to be shown; and the epsilon and delta of all releases together.
     """
 
     question: str

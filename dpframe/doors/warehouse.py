@@ -197,7 +197,7 @@ def measures_sql(
             "out, or pass the rows to dp.rollup, as Parquet files."
         )
     if planning.get("keys") is not None and as_hierarchies(by, "by").has_cells:
-        raise ParameterError("keys of cells are not counted by warehouses. Pass rows to dp.rollup.")
+        raise ParameterError("warehouses do not count listed cells. Pass rows to dp.rollup.")
     return _question_statement(
         ROLLUP, {"by": by, "measures": measures, **planning}, table, dialect, types
     )

@@ -269,10 +269,10 @@ def distinct(column: str, *, at_most: int | None = None, share: float = 1.0) -> 
         many users a node has.
     at_most
         With ``user=`` (1 to 1,000, 16 by default): for the column of users, at how many nodes of a
-        level a user counts, chosen at random; for another column, with how many pairs of a node and
-        a value each user is matched at each level. As many pairs as possible are matched, and those
-        count (docs/guarantees.md, Measures, point 6). By rounds ``"count"`` counts users with less
-        noise.
+        level a user counts, chosen at random; for another column, how many values a user can be
+        matched with at each level. A value counts at a node if it is matched with a user who has it
+        there; as many as possible are (docs/guarantees.md, Measures, point 6). By rounds
+        ``"count"`` counts users with less noise.
     share
         Part of the budget, relative to other measures.
 

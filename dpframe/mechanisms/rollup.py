@@ -608,7 +608,13 @@ def strategy_variances(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The variance of every listed node, where noise on parts alone would have scale 1, and the
     largest share of one draw in it."""
-    scales = {at: 1 / weight for at, weight in weights.items()}
+    return listed_variances(listed, {at: 1 / weight for at, weight in weights.items()})
+
+
+def listed_variances(
+    listed: ListedNodes, scales: Mapping[int, Fraction]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The same, where parts and levels have noise of these scales."""
     forest, spread = checked_forest(listed.parent), scale_variances(listed.level, scales)
     return variances(forest, *spread)[1], largest_shares(forest, *spread)
 

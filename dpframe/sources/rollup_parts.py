@@ -490,7 +490,7 @@ def measure_parts(
     rows = list[KeyRows]()
     if isinstance(listed, ListedCells):
         if is_spark(source):
-            raise ParameterError("keys of cells are not counted by Spark. Pass frame.toArrow().")
+            raise ParameterError("Spark does not count listed cells. Pass frame.toArrow().")
         types = _hierarchy_column_types(source, hierarchy, unit)
         check_key_types(listed, hierarchy, types)
         counts, sums = replace(listed.counts, types=types), None

@@ -118,6 +118,7 @@ def test_errors_of_listed_keys_are_those_of_what_is_shown(
     widest = {name: ((read[f"{name}_upper"] - read[f"{name}_lower"]) / 2).max() for name in error}
     assert all(widest[name] <= most + 0.5 for name, most in error.items())  # counts are rounded
     assert any(widest[name] > 0.97 * most - 0.5 for name, most in error.items())
+    assert ("importance is above 0" in str(told)) == isinstance(importance, dict)
     one = told.plan.paid["s"][0]
     planted = 3 * float(one.vector.most / one.epsilon) * one.vector.bounds.step
     assert importance == {"a": 1} or planted < 0.6 * widest["s"]

@@ -431,6 +431,12 @@ def test_totals_are_sums_of_what_is_published(tmp_path: Path) -> None:
     shown = pd.concat(frames).groupby("prefix")["visits"].sum()
     last = frames[-1].set_index("prefix")["visits_so_far"]
     assert shown.to_dict() == last.to_dict()
+    card = {row[0]: row[1:] for row in frames[-1].attrs["dp"]["card"]}
+    for name in ("visits", "visits_so_far"):  # of the last of four periods, at every node
+        told, of = card[f"error of {name}"]
+        half = (frames[-1][f"{name}_upper"] - frames[-1][f"{name}_lower"]) / 2
+        assert float(told.split()[0].removeprefix("+-")) == half.max()
+        assert "in the last period" in of
     file = tmp_path / "b.db-noise-visits"
     assert file.stat().st_mode & 0o777 == 0o600
     for frame in frames:
@@ -682,10 +688,10 @@ def test_the_document_is_run(tmp_path: Path) -> None:
     with duckdb.connect(str(tmp_path / "results.duckdb"), read_only=True) as con:
         rows = con.sql(
             "SELECT departures_so_far - sum(departures) OVER (PARTITION BY prefix ORDER BY period) "
-            "FROM airports_all"
+            "FROM weekly_all"
         ).fetchall()
     assert rows == [(0,)] * 12
-    page = (tmp_path / "pages" / "airports.html").read_text()
+    page = (tmp_path / "pages" / "weekly.html").read_text()
     assert 0 < page.index("departures so far") < page.index(">departures<")
 
 

@@ -141,7 +141,12 @@ def _level_importance(value: object, hierarchy: Hierarchy, unit: PrivacyUnit) ->
             "contribution='share' or keys, or leave level_importance out."
         )
     if isinstance(value, str):
-        known_choice("level_importance", value, ("even",))
+        if value != "even":
+            example = f"{{{hierarchy.level_names[0]!r}: 1}}"
+            raise ParameterError(
+                f"level_importance ({value!r}) must be 'even', or numbers of levels such as "
+                f"{example}."
+            )
         return "even"
     return level_numbers("level_importance", value, hierarchy, by_name=True) or ()
 
@@ -179,7 +184,9 @@ def _refuse_uncounted_measures(measures: Mapping[str, Measure]) -> None:
     """Refuse the measures that have no numbers for listed cells."""
     for name, measure in measures.items():
         if measure.kind == "distinct" or measure.is_binned:
-            raise ParameterError(f"measure {name!r}: keys of cells go with counts, sums and means.")
+            raise ParameterError(
+                f"measure {name!r} does not add up over listed cells. Take counts, sums and means."
+            )
 
 
 def _refuse_selection_arguments(given: CallArguments) -> None:
@@ -410,9 +417,9 @@ def rollup(
     keys
         The keys to show, known publicly, as for :func:`tree_counts`. Every key is shown, and all
         nodes above it. Nothing is selected then. For several hierarchies of one level each a
-        mapping from column to keys, or a list of lists: every cell of every kind is shown, at most
-        a million, and rows of one kind add up to those of coarser kinds; records with other values
-        are in no row.
+        mapping from column to keys, a list of lists, or a frame with these columns: every cell of
+        every kind is shown, at most a million, and rows of one kind add up to those of coarser
+        kinds; records with other values are in no row.
     selection_share
         Part of epsilon (0.01 to 0.99) for the selection. Default 0.16, by user a third.
         By rounds a half, and of their mu^2 for what is measured along with them.
@@ -430,9 +437,10 @@ def rollup(
         Instead of everything else: the result of a statement of :func:`measures_sql`, and its plan.
     level_importance
         How much the squared error of each level counts where the epsilon of a measure is divided
-        over levels: ``{"country": 3, "city": 1}``, with "*" for the total and 0 for levels that are
-        left out, or one number a level, level 0 first. "even" makes the error of the worst level as
-        small as possible. By default all nodes count alike, within limits. Not for cells or rounds.
+        over levels: ``{"country": 3, "city": 1}``, with "*" for the total, or one number a level,
+        level 0 first. Levels that are left out, or have 0, do not count: they can be far off.
+        "even" makes the error of the worst level as small as possible. By default all nodes count
+        alike, within limits. Not for cells or rounds.
 
     Returns
     -------

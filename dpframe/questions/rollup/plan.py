@@ -563,7 +563,7 @@ def _rollup_measure_lines(plan: RollupNumbers, name: str, words: RollupWords) ->
             "error": error,
             "points": 100 * error,
             "many": MANY,
-            "own": words.own if plan.listed_keys is None else "a listed node has",
+            "own": words.own if plan.listed_keys is None else plan.listed_own,
         }
         told |= {
             "everywhere": words.everywhere,
@@ -572,6 +572,8 @@ def _rollup_measure_lines(plan: RollupNumbers, name: str, words: RollupWords) ->
         of = "{everywhere}" if name in plan.counts else "of what {own}, at most"
         if measure.kind == "mean":
             of = "over {many} values that {own}, at most"
+        elif name not in plan.counts and plan.listed_keys is not None and plan.asked.skips_levels:
+            of += ", on levels whose importance is above 0"
         value = Text("+-{error:.4g} {confidence}")
         if measure.is_binned:
             value = Text("+-{points:.3g} points of rank among {many:,} values {confidence}")

@@ -297,6 +297,11 @@ class RollupRequest:
         return {"level_importance": given if given == "even" else [*given]} if given else {}
 
     @property
+    def skips_levels(self) -> bool:
+        """Whether the caller said that some levels do not count."""
+        return self.level_importance != "even" and 0 in self.level_importance
+
+    @property
     def written_importance(self) -> str:
         """How important each level is, by the names of levels; empty if the caller did not say."""
         own, names = self.level_importance, ("*", *self.hierarchy.level_names)
@@ -506,11 +511,22 @@ class RollupNumbers(LevelPlan[RollupRequest]):
             least = float(strategy.LEAST_IMPORTANT_PARTS if importance else strategy.LEAST_PARTS)
             return np.array([2.0 if self.hierarchy.has_cells else 2 / least**2]), np.ones(1)
         variance, largest = strategy_variances(listed, self.listed_strategy)
-        if importance and importance != "even":
-            counts = np.array(importance)[listed.level] > 0
-            counts |= not counts.any()
-            return variance[counts], largest[counts]
-        return variance, largest
+        return variance[self.counting_nodes], largest[self.counting_nodes]
+
+    @cached_property
+    def counting_nodes(self) -> NDArray[np.bool_]:
+        """The listed nodes on levels that count."""
+        assert self.listed_keys is not None
+        level, importance = self.listed_keys.level, self.asked.level_importance
+        if not importance or importance == "even":
+            return np.ones(len(level), dtype=np.bool_)
+        counts: NDArray[np.bool_] = np.array(importance)[level] > 0
+        return counts | (not counts.any())
+
+    @property
+    def listed_own(self) -> str:
+        """What planned errors of listed nodes are of, in words."""
+        return "a listed node has"
 
     def _gaussian_error(self, laws: TableLaws) -> float:
         """The largest half width of a listed cell."""

@@ -37,6 +37,7 @@ from dpframe.mechanisms.rollup import (
     Estimate,
     NoisyRollup,
     SumFromMean,
+    listed_variances,
     scale_variances,
     shown_nodes,
 )
@@ -134,21 +135,23 @@ class RunningPlan(RollupPlan):
 
     @property
     def errors(self) -> dict[str, float]:
-        """Half widths: of a period alone, and of the total at the end, at the last period."""
+        """The largest half widths of listed nodes in the last period: of it alone, and of its
+        total."""
         last, out = self.periods - 1, {}
+        assert self.listed_keys is not None
         for name in self.asked.measures:
             of = self.read[name].of if name in self.read else name
             law, vector = self.laws[of], self.paid[of][0].vector
             before = -1 if name in self.read else last - 1
-            spread, largest = (
-                2 * float(law.scales(before, last)[PARTS]) ** 2,
-                law.share(before, last),
-            )
-            half = int(
-                whole_half_width(np.array([spread]), self.confidence, np.array([largest]))[0]
-            )
+            variance, largest = listed_variances(self.listed_keys, law.scales(before, last))
+            share, counts = largest * law.share(before, last), self.counting_nodes
+            half = int(whole_half_width(variance, self.confidence, share)[counts].max())
             out[name] = half * vector.bounds.step if vector.column else half / vector.unit
         return out
+
+    @property
+    def listed_own(self) -> str:
+        return "a listed node has in the last period"
 
     @property
     def mean_errors(self) -> dict[str, float]:
@@ -348,9 +351,11 @@ def running_plan(
     request of a series that has ``begun``, the spreads and weights that it has.
 
     Raises ParameterError for a rollup that has no running totals, or for a number of periods that
-    is not from 2 to 1,000, and BudgetError where no noise keeps the budget.
+    is not from 2 to 400, and BudgetError where no noise keeps the budget.
     """
     _check_sums(plan)
+    if periods is None:
+        raise ParameterError("cumulative needs the number of periods. Add periods, such as 52.")
     count = whole_number("periods", periods, 2, LONGEST_SERIES)
     spent = 0.0 if not delta else float(budget_amount("delta", delta, *DELTA, DELTA_ADVICE))
     wanted = LAWS if law is None else (known_choice("law", law, LAWS),)

@@ -135,10 +135,10 @@ IMPORTANCE: list[tuple[Any, type[dp.DpframeError], tuple[str, ...]]] = [
     ([1, 2e6], dp.ParameterError, ("1e6 times the smallest above 0",)),
     ({"city": 1}, dp.ParameterError, ("'city'", "one of *, c")),
     ({1: 1}, dp.ParameterTypeError, ("one of *, c",)),
-    ({"c": "3"}, dp.ParameterTypeError, ("2 numbers", "'3'")),
+    ({"c": "3"}, dp.ParameterTypeError, ("at least 0", "'3'")),
     ([True, 1], dp.ParameterTypeError, ("True",)),
     (3, dp.ParameterTypeError, ("2 numbers", "int")),
-    ("evn", dp.ParameterError, ("must be one of even", "Did you mean 'even'")),
+    ("evn", dp.ParameterError, ("must be 'even'", "such as {'c': 1}")),
 ]
 
 
