@@ -374,7 +374,7 @@ def matched_values(held: pa.ChunkedArray, nodes: int, most: int, *, root: bool) 
 CHANGED = "the source changed while it was read. Call again."
 
 MANY_PAIRS = 2**14
-"""Pairs of a user and a value from which on a loop is compiled."""
+"""The loop is compiled for at least so many pairs of a user and a value."""
 
 
 @lru_cache

@@ -351,23 +351,34 @@ def leaf_places_ctes(hierarchy: Hierarchy, types: tuple[str, ...], nodes: Public
     return node_places_ctes(hierarchy, types, nodes)
 
 
+def _dimension_ctes(
+    d: int, one: Hierarchy, types: tuple[str, ...], nodes: PublicNodes, keys: Sequence[str]
+) -> tuple[list[str], str]:
+    """The CTEs up to ``leaves_d``, where the keys of dimension ``d`` lie among its nodes, and how
+    they are joined with ``keyed``, which has them as ``keys``."""
+    names = finest_columns(one)
+    pairs = [*zip(keys, names, strict=True)]
+    shown = ", ".join(f"{key} AS {name}" for key, name in pairs)
+    on = " AND ".join(f"keyed.{key} IS NOT DISTINCT FROM l{d}.{name}" for key, name in pairs)
+    ctes = [
+        f"keyed_{d} AS (SELECT DISTINCT {shown} FROM keyed)",
+        f"chosen_{d} AS ({chosen_nodes(one, nodes)})",
+        f"leaves_{d} AS ({leaves_among(one, types, nodes, names, f'keyed_{d}', f'chosen_{d}')})",
+    ]
+    return ctes, f"JOIN leaves_{d} AS l{d} ON {on}"
+
+
 def _listed_cells_ctes(cells: Hierarchy, types: tuple[str, ...], listed: ListedCells) -> list[str]:
     """The CTEs up to ``leaves``: the part of a row follows from the numbers of its keys."""
     parts, joins, part, stride = list[str](), list[str](), ["1"], 1
     for d, (one, own, axis) in reversed(
         [*enumerate(zip(cells.dimensions, cells.by_dimension(types), listed.axes, strict=True), 1)]
     ):
-        here = slice(sum(o.key_width for o in cells.dimensions[: d - 1]), None)
-        names, keys = finest_columns(one), finest_columns(cells)[here]
-        shown = ", ".join(f"{key} AS {name}" for key, name in zip(keys, names, strict=False))
-        parts += [
-            f"keyed_{d} AS (SELECT DISTINCT {shown} FROM keyed)",
-            f"chosen_{d} AS ({chosen_nodes(one, axis)})",
-            f"leaves_{d} AS ({leaves_among(one, own, axis, names, f'keyed_{d}', f'chosen_{d}')})",
-        ]
-        pairs = zip(keys, names, strict=False)
-        on = " AND ".join(f"keyed.{key} IS NOT DISTINCT FROM l{d}.{name}" for key, name in pairs)
-        joins.append(f"JOIN leaves_{d} AS l{d} ON {on}")
+        start = sum(each.key_width for each in cells.dimensions[: d - 1])
+        keys = finest_columns(cells)[start : start + one.key_width]
+        own_ctes, join = _dimension_ctes(d, one, own, axis, keys)
+        parts += own_ctes
+        joins.append(join)
         part.append(f"(l{d}.n1 - 1) * {stride}")  # place 0 is the root
         stride *= len(axis.level) - 1
     every = ", ".join(finest_columns(cells))
@@ -391,19 +402,12 @@ def _segment_ctes(cells: Hierarchy, types: tuple[str, ...], nodes: PublicNodes) 
         here = slice(start, start + one.key_width)
         line, place = _distinct_nodes(depth[:, d - 1], nodes.keys[here])
         places.append(place)
-        names, keys = finest_columns(one), finest_columns(cells)[here]
         start += one.key_width
         if not len(line.level):
             continue
-        shown = ", ".join(f"{key} AS {name}" for key, name in zip(keys, names, strict=True))
-        parts += [
-            f"keyed_{d} AS (SELECT DISTINCT {shown} FROM keyed)",
-            f"chosen_{d} AS ({chosen_nodes(one, line)})",
-            f"leaves_{d} AS ({leaves_among(one, own, line, names, f'keyed_{d}', f'chosen_{d}')})",
-        ]
-        pairs = zip(keys, names, strict=True)
-        on = " AND ".join(f"keyed.{key} IS NOT DISTINCT FROM l{d}.{name}" for key, name in pairs)
-        joins.append(f"JOIN leaves_{d} AS l{d} ON {on}")
+        own_ctes, join = _dimension_ctes(d, one, own, line, finest_columns(cells)[here])
+        parts += own_ctes
+        joins.append(join)
     asked = list(reversed(reported_levels(nodes)))
     found = [f"r{level}" for level in asked]
     joins += [

@@ -411,8 +411,8 @@ def running_plan(
 
 
 def _fitting_law(name: str, look: str, told: Mapping[str, Any]) -> SeriesLaw:
-    """Laplace noise within 64 bits: of parts alone where that of levels is too wide for least
-    squares. Raises BudgetError where that of parts is."""
+    """Laplace noise that least squares take in 64 bits. Parts alone are measured where noise of
+    levels would be too wide. Raises BudgetError where noise of parts would be, too."""
 
     def widest(law: SeriesLaw) -> float:
         return max(one.sd for several in law.laws.values() for one in several)
@@ -450,6 +450,6 @@ def _check_sums(plan: RollupPlan) -> None:
         for end in measure.columns:
             if f"{name}{SO_FAR}{end}" in plan.types:
                 raise ParameterError(
-                    f"measure {name!r} has a total {name}{SO_FAR!r}, which is the name of another "
+                    f"measure {name!r} has a total {name + SO_FAR!r}, which is the name of another "
                     "column. Rename one."
                 )
