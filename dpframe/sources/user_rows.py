@@ -450,16 +450,25 @@ def _user_codes(ids: pa.Array) -> Ints:
 
 
 def _order_by_users(user: Ints, part: Ints, parts: int) -> Ints:
-    """The order of rows by user and part. Where both and the row fit into a number, sorting these
-    numbers is ten times as fast."""
+    """The order of rows by user and part: one sort where both fit into a number with the row."""
     low, high = int(user.min(initial=0)), int(user.max(initial=0))
-    of_rows, of_parts = (max(n - 1, 1).bit_length() for n in (len(user), parts))
-    if (high - low).bit_length() + of_parts + of_rows > BITS:
-        return np.lexsort([part, user])
-    packed = user - low
-    for more, bits in ((part, of_parts), (np.arange(len(user)), of_rows)):
-        packed <<= bits
-        packed |= more
+    of_parts = max(parts - 1, 1).bit_length()
+    if (high - low).bit_length() + of_parts + len(user).bit_length() <= BITS:
+        return _stable_order(((user - low) << of_parts) | part)
+    order = _stable_order(part)
+    return order[_stable_order(user[order])]
+
+
+def _stable_order(key: Ints) -> Ints:
+    """The order of rows by a key. Where the key and the row fit into a number, sorting these
+    numbers is far faster."""
+    low, high = int(key.min(initial=0)), int(key.max(initial=0))
+    of_rows = len(key).bit_length()
+    if (high - low).bit_length() + of_rows > BITS:
+        return np.argsort(key, kind="stable")
+    packed = key - low
+    packed <<= of_rows
+    packed |= np.arange(len(key))
     packed.sort()
     packed &= (1 << of_rows) - 1
     return packed

@@ -213,6 +213,21 @@ def test_what_a_user_has_does_not_depend_on_the_order_of_rows() -> None:
         assert len({tuple(sums(order)) for order in orders}) > 1
 
 
+@pytest.mark.parametrize("bits", [0, 1, 40, 45, 46, 52, 53, 56, 57, 63, 64])
+@pytest.mark.parametrize("parts", [1, 1000])
+def test_rows_are_put_in_the_order_of_users_and_parts(bits: int, parts: int) -> None:
+    """Ids of every width: one sort of numbers, two of them, or a sort without them."""
+    rng = np.random.default_rng(bits)
+    low, high = -(2**bits // 2), (2**bits - 1) // 2
+    few = np.append(rng.integers(low, high, 40, endpoint=True), [low, high])
+    for rows in (0, 1, 100):
+        user, part = rng.choice(few, rows), rng.integers(0, parts, rows)
+        if rows > 1:
+            user[:2] = low, high
+        order = user_rows._order_by_users(user, part, parts)
+        assert order.tolist() == np.lexsort([part, user]).tolist()
+
+
 @pytest.mark.parametrize("user", [None, "user"])
 def test_different_values_draw_one_seed_whoever_is_protected(user: str | None) -> None:
     """As Spark does: noise that is drawn later is the same for one seed of all noise."""
