@@ -102,8 +102,12 @@ class Stretch:
 def shown_stretch(periods: Sequence[str], find: Callable[[str], Made]) -> Stretch:
     """Return the last periods that show something, and what lies between them.
 
-    Where none shows anything, it is the last periods. ``find`` returns the release of a period.
+    Where none shows anything, it is the last periods. Periods after the last release are left out
+    where they would fill the page. ``find`` returns the release of a period.
     """
+    after_last = next((n for n, one in enumerate(reversed(periods)) if find(one) is not None), 0)
+    if after_last >= PERIODS:
+        periods = periods[:-after_last]
     newest: list[tuple[str, Made]] = []
     after: list[str] = []
     for period in reversed(periods):
@@ -140,10 +144,6 @@ def _is_quiet(frame: pd.DataFrame, receipt: Receipt) -> bool:
             if ((2 * low - value > 0) | (2 * high - value < 0)).any():
                 return False
     return True
-
-
-SO_FAR_CHANGES = "A total changes by what the newest period adds."
-"""What stands in the place of changes of running totals."""
 
 
 def totals_of(receipt: Receipt) -> dict[str, str]:
@@ -207,7 +207,7 @@ def series_page(stretch: Stretch, changes: Changes | Mapping[str, Changes], *, t
                 for period, made in drawn.items()
             },
             gaps=gaps,
-            changes=SO_FAR_CHANGES
+            changes=None  # a running total changes by what the newest period adds
             if columns[0] in totals
             else changes.get(columns[0], "")
             if isinstance(changes, Mapping)
@@ -307,7 +307,7 @@ class _MeasureOverTime:
     periods: tuple[str, ...]
     points: Mapping[str, dict[Node, Point]]
     gaps: frozenset[str]
-    changes: Changes
+    changes: Changes | None
 
     def write_point(self, point: Point) -> str:
         ends = self.written.write_ends(point.lower, point.upper)
@@ -359,15 +359,8 @@ def _measure_links(names: list[str]) -> str:
 
 def _measure_sections(over: _MeasureOverTime) -> str:
     """Return the sections of one measure: its total over time, largest changes, largest nodes."""
-    name, changes = html.escape(over.name), over.changes
-    if isinstance(changes, str):
-        table = f"<p>{html.escape(changes)}</p>"
-    else:
-        last = tuple(over.points)[-2:]
-        names = (last[0], last[-1])
-        some = changes_of(changes)[:CHANGES]
-        table = _changes_table(some, names, over.written, f"changes-{over.place}")
-        table += _changes_note(changes, names)
+    name = html.escape(over.name)
+    whose = "" if over.is_only else f'<span class="whose" dir="auto">{name}</span> '
     total = "<p>No total was released.</p>"
     if any(over.points_of(ROOT)):
         total = (
@@ -376,15 +369,45 @@ def _measure_sections(over: _MeasureOverTime) -> str:
     return fill_asset(
         "series.html",
         number=str(over.place),
-        whose="" if over.is_only else f'<span class="whose" dir="auto">{name}</span> ',
+        whose=whose,
         what=name,
         confidence=html.escape(over.confidence),
         gap_key='<span class="key gap">not drawn</span>' if over.gaps else "",
         total=total,
-        changes=table,
+        changes=_changes_section(over, whose),
         nodes="".join(_node_figure(node, over) for node in over.largest_nodes())
         or "<p>None reported.</p>",
+        note=_lines_note(over),
     )
+
+
+def _changes_section(over: _MeasureOverTime, whose: str) -> str:
+    """Return the section of the largest changes; nothing for running totals."""
+    changes, title = over.changes, f"changes-{over.place}"
+    if changes is None:
+        return ""
+    if isinstance(changes, str):
+        table = f"<p>{html.escape(changes)}</p>"
+    else:
+        last = tuple(over.points)[-2:]
+        names = (last[0], last[-1])
+        some = changes_of(changes)[:CHANGES]
+        table = _changes_table(some, names, over.written, title) + _changes_note(changes, names)
+    return (
+        f'<section aria-labelledby="{title}">\n<h2 class="capital" id="{title}">{whose}largest '
+        f"changes</h2>\n{table}\n</section>\n\n"
+    )
+
+
+def _lines_note(over: _MeasureOverTime) -> str:
+    """Return what a line says where it breaks, if one does."""
+    nodes = over.largest_nodes()
+    breaks = any(node not in points for node in nodes for points in over.points.values())
+    said = [
+        *(["A line breaks where a node was not reported, which is not zero."] if breaks else []),
+        *(["A hatched period was not drawn."] if over.gaps else []),
+    ]
+    return f'<p class="note below">{" ".join(said)}</p>' if said else ""
 
 
 def _node_figure(node: Node, over: _MeasureOverTime) -> str:
@@ -410,7 +433,7 @@ def _series_figures(over: _MeasureOverTime) -> list[tuple[str, str, str]]:
     if total is not None:
         between = f"{over.written.write_ends(total.lower, total.upper)}, {over.confidence_of_total}"
         rows.append((f"{over.name.capitalize()}, {last}", over.written.write(total.value), between))
-    if not isinstance(over.changes, str):
+    if isinstance(over.changes, pd.DataFrame):
         whole = next((one for one in changes_of(over.changes) if one.level == 0), None)
         if whole is not None:
             name = "Change" if over.is_only else f"Change of {over.name}"

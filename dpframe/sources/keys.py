@@ -53,7 +53,7 @@ CHECKED = (
 """DuckDB's types, without parameters, whose values are written in one way only."""
 
 
-def listed_nodes(keys: object, hierarchy: Hierarchy) -> ListedNodes:
+def listed_nodes(keys: object, hierarchy: Hierarchy, called: str = "keys") -> ListedNodes:
     """The nodes of some keys, and all nodes above them.
 
     Parameters
@@ -62,6 +62,8 @@ def listed_nodes(keys: object, hierarchy: Hierarchy) -> ListedNodes:
         Values of the column, as a list, tuple, Series or array; for several columns tuples, or a
         pandas, Polars or Arrow frame with these columns. Each key once. Or "domain": every value
         of a hierarchy whose specification says what its values are.
+    called
+        What messages call the keys.
 
     Raises
     ------
@@ -86,12 +88,12 @@ def listed_nodes(keys: object, hierarchy: Hierarchy) -> ListedNodes:
         texts = tuple(key[at].as_py() for key in tree.keys)
         node = hierarchy.label(int(tree.level[at]), texts) if tree.level[at] else ROOT
         raise ParameterError(
-            f"keys has {int(own[at])} keys that mean {quote_key(node)}. List each once, in one "
+            f"{called} has {int(own[at])} keys that mean {quote_key(node)}. List each once, in one "
             "spelling."
         )
     if len(tree.level) > MOST:
         raise ParameterError(
-            f"keys has {len(table)} keys, and with their ancestors {len(tree.level)} nodes. List "
+            f"{called} has {len(table)} keys, and with their ancestors {len(tree.level)} nodes. List "
             f"fewer keys: at most {MOST} nodes."
         )
     return _make_listed_nodes(tree, rest=_has_listed_children(tree))
@@ -145,7 +147,7 @@ def listed_cells(keys: object, cells: Hierarchy) -> ListedCells:
         own = given[column]
         if isinstance(own, Sized) and not len(own):
             raise ParameterError(f"keys[{column!r}] is empty. List its values.")
-        axes.append(listed_nodes(own, one))
+        axes.append(listed_nodes(own, one, called=f"keys[{column!r}]"))
     sizes = [len(axis.level) - 1 for axis in axes]
     shown = sum(
         math.prod(n for n, k in zip(sizes, kind, strict=True) if k) for kind in cells.kind_order

@@ -10,7 +10,7 @@ import pytest
 import dpframe as dp
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.common.digest import RECEIPT
-from dpframe.pages.series_page import Stretch, series_page, shown_stretch, write_series_page
+from dpframe.pages.series_page import PERIODS, Stretch, series_page, shown_stretch, write_series_page
 from tests.integration.test_report_in_browser import (
     CONTRASTS,
     HOSTILE,
@@ -130,6 +130,15 @@ def test_text_is_legible_in_light_and_dark(page: Page, dark: bool) -> None:
 def test_a_page_of_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(dp.ParameterError, match="no period of the series is drawn"):
         series_page(stretch_of({"2026-W40": None}), "", title="x")
+
+
+def test_old_releases_are_on_a_page_long_after() -> None:
+    """Law: periods that nothing was drawn of do not push the last release off the page."""
+    made = next(iter(releases(["a", "b"], 1).values()))
+    for empty in (PERIODS - 1, PERIODS, 700):
+        stretch = stretch_of({"p": made} | {f"later {i}": None for i in range(empty)})
+        assert stretch.releases["p"] == made
+        assert len(stretch.releases) == (1 if empty >= PERIODS else 1 + empty)
 
 
 def test_one_period_and_many_are_drawn() -> None:

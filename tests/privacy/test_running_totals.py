@@ -448,6 +448,8 @@ def test_totals_are_sums_of_what_is_published(tmp_path: Path) -> None:
     page = (tmp_path / "pages" / "visits.html").read_text()
     assert str(noise["draws"]) not in page
     assert "visits_so_far" in page
+    assert page.count("largest changes</h2>") == 1  # of the periods, and not of their totals
+    assert "A line breaks" not in page  # every listed node is shown
 
 
 def test_a_later_run_finds_what_was_drawn(tmp_path: Path) -> None:
