@@ -88,13 +88,13 @@ def listed_nodes(keys: object, hierarchy: Hierarchy, called: str = "keys") -> Li
         texts = tuple(key[at].as_py() for key in tree.keys)
         node = hierarchy.label(int(tree.level[at]), texts) if tree.level[at] else ROOT
         raise ParameterError(
-            f"{called} has {int(own[at])} keys that mean {quote_key(node)}. List each once, in one "
-            "spelling."
+            f"{called} has {int(own[at])} keys that mean {quote_key(node)}. List each once, in "
+            "one spelling."
         )
     if len(tree.level) > MOST:
         raise ParameterError(
-            f"{called} has {len(table)} keys, and with their ancestors {len(tree.level)} nodes. List "
-            f"fewer keys: at most {MOST} nodes."
+            f"{called} has {len(table)} keys, and with their ancestors {len(tree.level)} nodes. "
+            f"List fewer keys: at most {MOST} nodes."
         )
     return _make_listed_nodes(tree, rest=_has_listed_children(tree))
 

@@ -144,7 +144,11 @@ def test_pages_show_marginals(sales: pd.DataFrame, tmp_path: Path) -> None:
     ("keys", "kind", "said"),
     [
         ({"country": ["FR"], "size": []}, ParameterError, r"keys\['size'\] is empty"),
-        ({"country": ["FR", "FR"], "size": [1]}, ParameterError, r"keys\['country'\] has 2 keys that mean 'FR'"),
+        (
+            {"country": ["FR", "FR"], "size": [1]},
+            ParameterError,
+            r"keys\['country'\] has 2 keys that mean 'FR'",
+        ),
         ({"country": ["FR"], "size": ["x"]}, ColumnError, "'x', which column 'size'"),
         ({"country": ["FR", None], "size": [1]}, ParameterError, "keys has None"),
         ({"country": ["FR"]}, ParameterError, "keys lacks 'size'"),

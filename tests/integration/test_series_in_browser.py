@@ -10,7 +10,13 @@ import pytest
 import dpframe as dp
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.common.digest import RECEIPT
-from dpframe.pages.series_page import PERIODS, Stretch, series_page, shown_stretch, write_series_page
+from dpframe.pages.series_page import (
+    PERIODS,
+    Stretch,
+    series_page,
+    shown_stretch,
+    write_series_page,
+)
 from tests.integration.test_report_in_browser import (
     CONTRASTS,
     HOSTILE,
