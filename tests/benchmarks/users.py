@@ -55,7 +55,7 @@ def write_rows(kind: str, users: int, start: int, end: int, file: Path) -> Path:
     return bench.write_rows(query, file)
 
 
-def ours(question: str, file: str) -> Figures:
+def ours(question: str, file: str, warm: bool = True) -> Figures:
     import dpframe as dp
 
     asked, given, _ = QUESTIONS[question]
@@ -63,17 +63,18 @@ def ours(question: str, file: str) -> Figures:
     def ask() -> Any:
         return getattr(dp, asked)(file, BY, **{"threshold": THRESHOLD, **given, **BUDGET})
 
-    ask()
+    if warm:
+        ask()
     return bench.timed(ask)
 
 
-def exact(question: str, file: str) -> Figures:
+def exact(question: str, file: str, warm: bool = True) -> Figures:
     levels, shown = ", ".join(BY), QUESTIONS[question][2]
     query = (
         f"SELECT {levels}, {shown} FROM '{file}' GROUP BY ROLLUP ({levels}) "
         f"HAVING {shown.split(', ')[0]} >= {THRESHOLD}"
     )
-    return again(query)
+    return again(query, warm)
 
 
 def least(question: str, file: str) -> Figures:
@@ -85,11 +86,12 @@ def least(question: str, file: str) -> Figures:
     return again(f"SELECT max(COLUMNS(*)) FROM (SELECT {groups} FROM '{file}' GROUP BY {by})")
 
 
-def again(query: str) -> Figures:
+def again(query: str, warm: bool = True) -> Figures:
     import duckdb
 
     connection = duckdb.connect()
-    connection.sql(query).df()
+    if warm:
+        connection.sql(query).df()
     return bench.timed(lambda: connection.sql(query).df())
 
 
