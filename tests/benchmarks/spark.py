@@ -36,6 +36,7 @@ def session(partitions: int) -> Any:
     made = (
         SparkSession.builder.master("local[2]")
         .config("spark.driver.memory", "4g")
+        .config("spark.driver.maxResultSize", "0")
         .config("spark.sql.shuffle.partitions", str(partitions))
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.ui.port", "0")

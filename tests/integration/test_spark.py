@@ -563,3 +563,22 @@ def test_a_session_that_has_stopped(session: Any, paths: Path, ledger: Ledger) -
         with pytest.raises(SourceError, match=r"session .* has stopped"):
             dp.hhh(rows, "path:path", ledger=ledger, **options)
     assert spent(ledger) == 0
+
+
+def test_a_limit_of_spark_is_named(session: Any) -> None:
+    """The driver holds pairs of users and nodes, which Spark limits."""
+    from pyspark.sql import SparkSession
+
+    session.stop()
+    limited = (
+        SparkSession.builder.master("local[1]")
+        .config("spark.driver.maxResultSize", "1k")
+        .config("spark.ui.enabled", "false")
+        .getOrCreate()
+    )
+    try:
+        rows = limited.range(1000).selectExpr("id AS user", "id % 10 AS x")
+        with pytest.raises(SourceError, match=r"more than spark.driver.maxResultSize. Raise it"):
+            dp.hhh(rows, ["x"], user="user", **BUDGET)
+    finally:
+        limited.stop()
