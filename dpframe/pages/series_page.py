@@ -6,6 +6,7 @@ import html
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -105,13 +106,14 @@ def shown_stretch(periods: Sequence[str], find: Callable[[str], Made]) -> Stretc
     Where none shows anything, it is the last periods. Periods after the last release are left out
     where they would fill the page. ``find`` returns the release of a period.
     """
-    after_last = next((n for n, one in enumerate(reversed(periods)) if find(one) is not None), 0)
+    read = cache(find)
+    after_last = next((n for n, one in enumerate(reversed(periods)) if read(one) is not None), 0)
     if after_last >= PERIODS:
         periods = periods[:-after_last]
     newest: list[tuple[str, Made]] = []
     after: list[str] = []
     for period in reversed(periods):
-        made = find(period)
+        made = read(period)
         if not newest and made is not None and _is_quiet(*made):
             after.append(period)
         else:
@@ -122,7 +124,7 @@ def shown_stretch(periods: Sequence[str], find: Callable[[str], Made]) -> Stretc
     while newest and (made := newest[-1][1]) is not None and _is_quiet(*made):
         before.append(newest.pop()[0])
     if not any(made for _, made in newest):
-        return Stretch(releases={period: find(period) for period in periods[-PERIODS:]})
+        return Stretch(releases={period: read(period) for period in periods[-PERIODS:]})
     return Stretch(
         releases=dict(newest[::-1]), before=tuple(before[::-1]), after=tuple(after[::-1])
     )
@@ -361,6 +363,7 @@ def _measure_sections(over: _MeasureOverTime) -> str:
     """Return the sections of one measure: its total over time, largest changes, largest nodes."""
     name = html.escape(over.name)
     whose = "" if over.is_only else f'<span class="whose" dir="auto">{name}</span> '
+    nodes = over.largest_nodes()
     total = "<p>No total was released.</p>"
     if any(over.points_of(ROOT)):
         total = (
@@ -375,14 +378,13 @@ def _measure_sections(over: _MeasureOverTime) -> str:
         gap_key='<span class="key gap">not drawn</span>' if over.gaps else "",
         total=total,
         changes=_changes_section(over, whose),
-        nodes="".join(_node_figure(node, over) for node in over.largest_nodes())
-        or "<p>None reported.</p>",
-        note=_lines_note(over),
+        nodes="".join(_node_figure(node, over) for node in nodes) or "<p>None reported.</p>",
+        note=_lines_note(over, nodes),
     )
 
 
 def _changes_section(over: _MeasureOverTime, whose: str) -> str:
-    """Return the section of the largest changes; nothing for running totals."""
+    """Return the section of the largest changes; empty for running totals."""
     changes, title = over.changes, f"changes-{over.place}"
     if changes is None:
         return ""
@@ -395,13 +397,12 @@ def _changes_section(over: _MeasureOverTime, whose: str) -> str:
         table = _changes_table(some, names, over.written, title) + _changes_note(changes, names)
     return (
         f'<section aria-labelledby="{title}">\n<h2 class="capital" id="{title}">{whose}largest '
-        f"changes</h2>\n{table}\n</section>\n\n"
+        f"changes</h2>\n{table}\n</section>\n"
     )
 
 
-def _lines_note(over: _MeasureOverTime) -> str:
-    """Return what a line says where it breaks, if one does."""
-    nodes = over.largest_nodes()
+def _lines_note(over: _MeasureOverTime, nodes: Sequence[Node]) -> str:
+    """Return the note on breaks in lines and on hatched periods; empty if there are none."""
     breaks = any(node not in points for node in nodes for points in over.points.values())
     said = [
         *(["A line breaks where a node was not reported, which is not zero."] if breaks else []),

@@ -374,7 +374,7 @@ def matched_values(held: pa.ChunkedArray, nodes: int, most: int, *, root: bool) 
 CHANGED = "the source changed while it was read. Call again."
 
 MANY_PAIRS = 2**14
-"""The loop is compiled for at least so many pairs of a user and a value."""
+"""From so many pairs of a user and a value on, the loop is compiled."""
 
 
 @lru_cache

@@ -354,8 +354,11 @@ def leaf_places_ctes(hierarchy: Hierarchy, types: tuple[str, ...], nodes: Public
 def _dimension_ctes(
     d: int, one: Hierarchy, types: tuple[str, ...], nodes: PublicNodes, keys: Sequence[str]
 ) -> tuple[list[str], str]:
-    """The CTEs up to ``leaves_d``, where the keys of dimension ``d`` lie among its nodes, and how
-    they are joined with ``keyed``, which has them as ``keys``."""
+    """The CTEs that find the keys of one dimension among its nodes, and the SQL of their join.
+
+    ``d`` is the number of the dimension. The last CTE, ``leaves_d``, is joined with ``keyed``, in
+    which the columns ``keys`` have the keys of this dimension.
+    """
     names = finest_columns(one)
     pairs = [*zip(keys, names, strict=True)]
     shown = ", ".join(f"{key} AS {name}" for key, name in pairs)

@@ -223,14 +223,14 @@ def withhold_spark_errors(call: Callable[[], T]) -> T:
             )
         elif OTHER_VERSION in str(error):
             failed = f"failed: {OTHER_VERSION} than the driver. Install the same there"
-        elif RESULT_LIMIT in str(error):
+        elif f"bigger than {RESULT_LIMIT}" in str(error):
             failed = f"failed: the driver gets more than {RESULT_LIMIT}. Raise it, or set it to 0"
     # outside of every handler: no traceback or context holds the original
     raise SourceError(f"reading the Spark DataFrame {failed}.")
 
 
 RESULT_LIMIT = "spark.driver.maxResultSize"
-"""Spark's limit of what a job returns; pairs of users and nodes are many."""
+"""The setting of Spark that limits how many bytes a job returns to the driver."""
 
 LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "pyspark.sql.connect.logging")
 """Loggers of pyspark in this process that write down a failure with the value that caused it."""

@@ -450,7 +450,8 @@ def _user_codes(ids: pa.Array) -> Ints:
 
 
 def _order_by_users(user: Ints, part: Ints, parts: int) -> Ints:
-    """The order of rows by user and part: one sort where both fit into a number with the row."""
+    """The order of rows by user, then by part. They are sorted once if user, part and row fit into
+    one number, else by part and then by user."""
     low, high = int(user.min(initial=0)), int(user.max(initial=0))
     of_parts = max(parts - 1, 1).bit_length()
     if (high - low).bit_length() + of_parts + len(user).bit_length() <= BITS:
@@ -460,8 +461,8 @@ def _order_by_users(user: Ints, part: Ints, parts: int) -> Ints:
 
 
 def _stable_order(key: Ints) -> Ints:
-    """The order of rows by a key. Where the key and the row fit into a number, sorting these
-    numbers is far faster."""
+    """The order of rows by a key; rows with equal keys stay in their order. If key and row fit into
+    one number, these numbers are sorted, which is far faster."""
     low, high = int(key.min(initial=0)), int(key.max(initial=0))
     of_rows = len(key).bit_length()
     if (high - low).bit_length() + of_rows > BITS:

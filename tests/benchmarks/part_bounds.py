@@ -94,12 +94,12 @@ class Shown:
         return float((bias**2 + noise).sum()) / self.peer
 
 
-def squares(shown: Shown, bound: float, size: str) -> Iterator[float]:
+def squares(shown: Shown, bound: float, size: str, rng: np.random.Generator) -> Iterator[float]:
     """The error of every rule."""
     paid, epsilon = size == "shares, paid", MEASURED
     told = shown.sizes[size.partition(",")[0]]
     if paid:
-        told = told + np.random.default_rng(7).laplace(0, 1 / FOR_SIZES, len(told))
+        told = told + rng.laplace(0, 1 / FOR_SIZES, len(told))
         epsilon -= FOR_SIZES
     for rule in RULES:
         n = np.maximum(told, rule.least)
@@ -125,9 +125,9 @@ def errors(job: Job, releases: int) -> tuple[float, dict[str, Reals]]:
             for (one, other), each in zip(pairs, shown, strict=True)
         ]
     )
-    bound = max(map(abs, job.totals))
+    bound, rng = max(map(abs, job.totals)), np.random.default_rng(7)
     by_size = {
-        size: np.sqrt(np.mean([[*squares(each, bound, size)] for each in shown], axis=0))
+        size: np.sqrt(np.mean([[*squares(each, bound, size, rng)] for each in shown], axis=0))
         for size in SIZES
     }
     return math.sqrt(now), by_size

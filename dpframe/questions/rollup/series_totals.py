@@ -411,8 +411,8 @@ def running_plan(
 
 
 def _fitting_law(name: str, look: str, told: Mapping[str, Any]) -> SeriesLaw:
-    """Laplace noise that least squares take in 64 bits. Parts alone are measured where noise of
-    levels would be too wide. Raises BudgetError where noise of parts would be, too."""
+    """Return Laplace noise that fits into the 64 bits of least squares. If noise of levels does not
+    fit, parts alone are measured. BudgetError if noise of parts does not fit either."""
 
     def widest(law: SeriesLaw) -> float:
         return max(one.sd for several in law.laws.values() for one in several)
